@@ -6,6 +6,7 @@
 #include <mutex>
 #include <set>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "client/event.h"
 #include "client/training_client.h"
@@ -60,7 +61,7 @@ class CallRunner {
   const Channel channel_;
   Event stopped_;
   std::mutex mutex_;
-  std::set<grpc::ClientContext*> running_;  // guarded by mutex_
+  std::set<grpc::ClientContext*> running_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace comera::client

@@ -111,6 +111,8 @@ absl::Status EmbeddedCluster::StartChildren() {
       options_.worker_binary, absl::StrCat("--server=", address_),
       "--name=local", absl::StrCat("--slots=", options_.slots),
       absl::StrCat("--data_dir=", options_.data_dir, "/worker"),
+      // Nothing goes on when the command has ended.
+      "--member_lease=0",
       // The user who runs jobs here may read all these files anyway.
       "--data_root=/", absl::StrCat("--trainer=", options_.trainer_binary)};
   worker_.arguments.insert(worker_.arguments.end(),
@@ -158,6 +160,7 @@ absl::Status EmbeddedCluster::CancelLeftovers() {
   ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs,
                    client->List({v1::QUEUED, v1::STARTING, v1::RUNNING}, 0));
   for (const v1::Job& job : jobs) {
+    if (job.name() == options_.kept_job) continue;
     RETURN_IF_ERROR(
         client->Cancel(job.name(), "the `comera run` that waited for it ended")
             .status());

@@ -25,7 +25,7 @@ namespace comera::client {
 //   auto client = TrainingClient::Connect(cluster->address(), {});
 //
 // Unfinished jobs of an earlier run in the same folder are cancelled at the
-// start, because nobody waits for them.
+// start, because nobody waits for them; but for the one that is to go on.
 //
 // Thread safety: all methods may be called from any thread; callbacks run on
 // the supervising thread.
@@ -39,6 +39,8 @@ class EmbeddedCluster {
     std::string data_dir;
     // The number of members that the worker can run at once.
     int slots = 1;
+    // The job of an earlier run that is not cancelled; empty: none.
+    std::string kept_job;
     // Further flags of comera-worker.
     std::vector<std::string> worker_flags;
     // A file that receives pids and address as JSON at every start of a child;

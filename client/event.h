@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 
 namespace comera::client {
@@ -26,20 +27,23 @@ class Event {
 
   void Wait() const {
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return happened_; });
+    changed_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return happened_;
+    });
   }
 
   // Returns whether it happened within `timeout`.
   bool WaitFor(absl::Duration timeout) const {
     std::unique_lock<std::mutex> lock(mutex_);
-    return changed_.wait_for(lock, absl::ToChronoNanoseconds(timeout),
-                             [this] { return happened_; });
+    return changed_.wait_for(
+        lock, absl::ToChronoNanoseconds(timeout),
+        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return happened_; });
   }
 
  private:
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  bool happened_ = false;
+  bool happened_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace comera::client

@@ -21,10 +21,7 @@ std::string Absolute(const std::string& folder, const std::string& path) {
   return (std::filesystem::path(folder) / path).lexically_normal().string();
 }
 
-}  // namespace
-
-absl::StatusOr<v1::JobSpec> ReadJobFile(const std::string& path,
-                                        std::vector<std::string>* notes) {
+absl::Status Load(const std::string& path, JobFileText* text) {
   ASSIGN_OR_RETURN(const JobFileFormat format, FormatOf(path));
   std::error_code error;
   const auto size = std::filesystem::file_size(path, error);
@@ -33,14 +30,31 @@ absl::StatusOr<v1::JobSpec> ReadJobFile(const std::string& path,
         absl::StrCat(path, ":1: larger than ", kMaxJobFileBytes, " bytes"));
   }
   ASSIGN_OR_RETURN(const std::string contents, ReadFile(path));
-  ASSIGN_OR_RETURN(v1::JobSpec spec,
-                   ParseJobFile(contents, path, format, notes));
+  *text = ReadJobText(contents, path, format);
   const auto absolute = std::filesystem::absolute(path, error);
   if (error) {
     return absl::UnavailableError(absl::StrCat(path, ": ", error.message()));
   }
-  ResolveDataPaths(absolute.parent_path().string(), &spec);
-  return spec;
+  ResolveDataPaths(absolute.parent_path().string(), &text->spec);
+  return text->status;
+}
+
+}  // namespace
+
+JobFileText LoadJobFile(const std::string& path) {
+  JobFileText text;
+  text.status = Load(path, &text);
+  return text;
+}
+
+absl::StatusOr<v1::JobSpec> ReadJobFile(const std::string& path,
+                                        std::vector<std::string>* notes) {
+  JobFileText text = LoadJobFile(path);
+  if (notes != nullptr) {
+    notes->insert(notes->end(), text.notes.begin(), text.notes.end());
+  }
+  RETURN_IF_ERROR(text.status);
+  return std::move(text.spec);
 }
 
 absl::Status SetJobField(const std::string& assignment,

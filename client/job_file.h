@@ -14,7 +14,14 @@ namespace comera::client {
 
 using comera::FormatOf;
 using comera::JobFileFormat;
+using comera::JobFileText;
 using comera::ParseJobFile;
+
+// Reads all that can be read of a job file; relative data paths become
+// absolute, starting at the file's folder. Its status is NotFound or
+// PermissionDenied if the file cannot be read, or InvalidArgument as that of
+// ReadJobText.
+JobFileText LoadJobFile(const std::string& path);
 
 // Reads a job file; relative data paths become absolute, starting at the file's
 // folder. The spec is well-formed but not validated: see ValidateJobSpec.

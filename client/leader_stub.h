@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "comera/v1/training_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 
@@ -46,7 +47,7 @@ class LeaderStub {
   const Leader first_;
   const Connect connect_;
   mutable std::mutex mutex_;
-  Leader current_;  // guarded by mutex_
+  Leader current_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace comera::client

@@ -33,6 +33,8 @@ absl::StatusOr<std::vector<v1::Model>> ModelClient::List(const Filter& filter,
   v1::ListModelsRequest request;
   request.set_page_size(kPageSize);
   request.set_job(filter.job);
+  request.set_text(filter.text);
+  request.set_kept(filter.kept);
   request.mutable_labels()->insert(filter.labels.begin(), filter.labels.end());
   do {
     ASSIGN_OR_RETURN(v1::ListModelsResponse page,
@@ -59,7 +61,47 @@ absl::StatusOr<v1::Model> ModelClient::Get(const std::string& name) {
 absl::Status ModelClient::Delete(const std::string& name) {
   v1::DeleteModelRequest request;
   request.set_name(name);
-  return impl_->Call(&v1::ModelService::Stub::DeleteModel, request).status();
+  int tries = 0;
+  const absl::Status status =
+      impl_->Call(&v1::ModelService::Stub::DeleteModel, request, &tries)
+          .status();
+  return DeletionStatus(status, tries);
+}
+
+absl::StatusOr<v1::Model> ModelClient::Pin(const std::string& name) {
+  v1::PinModelRequest request;
+  request.set_name(name);
+  return impl_->Call(&v1::ModelService::Stub::PinModel, request);
+}
+
+absl::StatusOr<v1::Model> ModelClient::Unpin(const std::string& name) {
+  v1::UnpinModelRequest request;
+  request.set_name(name);
+  return impl_->Call(&v1::ModelService::Stub::UnpinModel, request);
+}
+
+absl::StatusOr<v1::Model> ModelClient::SetAlias(const std::string& alias,
+                                                const std::string& model) {
+  v1::SetModelAliasRequest request;
+  request.set_alias(alias);
+  request.set_model(model);
+  return impl_->Call(&v1::ModelService::Stub::SetModelAlias, request);
+}
+
+absl::StatusOr<v1::Model> ModelClient::GetAlias(const std::string& alias) {
+  v1::GetModelAliasRequest request;
+  request.set_name(alias);
+  return impl_->Call(&v1::ModelService::Stub::GetModelAlias, request);
+}
+
+absl::Status ModelClient::DeleteAlias(const std::string& alias) {
+  v1::DeleteModelAliasRequest request;
+  request.set_name(alias);
+  int tries = 0;
+  const absl::Status status =
+      impl_->Call(&v1::ModelService::Stub::DeleteModelAlias, request, &tries)
+          .status();
+  return DeletionStatus(status, tries);
 }
 
 absl::StatusOr<v1::CreateTicketResponse> ModelClient::CreateTicket(

@@ -14,8 +14,9 @@
 
 namespace comera::client {
 
-// Lists, describes and deletes models. Retries, deadlines and thread safety are
-// those of TrainingClient; statuses are those of model_service.proto.
+// Lists, describes, keeps and deletes models. Retries, deadlines and thread
+// safety are those of TrainingClient; statuses are those of
+// model_service.proto.
 class ModelClient {
  public:
   ModelClient(std::shared_ptr<grpc::Channel> channel,
@@ -28,6 +29,10 @@ class ModelClient {
     std::string job;
     // The labels that the job must have.
     std::map<std::string, std::string> labels;
+    // Part of the name, an alias, or the job's display name or labels.
+    std::string text;
+    // Only those that are pinned or have an alias.
+    bool kept = false;
   };
   // Returns the models of all pages, newest job first; at most `limit` (0:
   // all).
@@ -36,6 +41,15 @@ class ModelClient {
   // Returns `jobs/{job}/models/{model}` with the ranks of each layer.
   absl::StatusOr<v1::Model> Get(const std::string& name);
   absl::Status Delete(const std::string& name);
+  // Keeps the model from being deleted, or ends that.
+  absl::StatusOr<v1::Model> Pin(const std::string& name);
+  absl::StatusOr<v1::Model> Unpin(const std::string& name);
+  // Lets `models/{name}@{alias}` stand for the model.
+  absl::StatusOr<v1::Model> SetAlias(const std::string& alias,
+                                     const std::string& model);
+  // Returns the model that the alias stands for.
+  absl::StatusOr<v1::Model> GetAlias(const std::string& alias);
+  absl::Status DeleteAlias(const std::string& alias);
   // Returns a ticket with which the model can be used at `workers/{worker}`.
   absl::StatusOr<v1::CreateTicketResponse> CreateTicket(
       const v1::CreateTicketRequest& request);

@@ -23,14 +23,23 @@ inline absl::Status CheckPageToken(const std::string& next,
   return absl::OkStatus();
 }
 
-// Returns the answer of `one_try`. Each try gets a fresh response, so that
-// nothing of a broken try remains in it.
+// The result of a deletion that took so many tries: what a later one does not
+// find any more was deleted by an earlier one, whose answer was lost.
+inline absl::Status DeletionStatus(const absl::Status& status, int tries) {
+  return absl::IsNotFound(status) && tries > 1 ? absl::OkStatus() : status;
+}
+
+// Returns the answer of `one_try`, and counts the tries unless `tries` is null.
+// Each try gets a fresh response, so that nothing of a broken try remains in
+// it.
 template <typename Response, typename OneTry>
 absl::StatusOr<Response> CallUntilAnswered(CallRunner& runner,
-                                           const OneTry& one_try) {
+                                           const OneTry& one_try,
+                                           int* tries = nullptr) {
   Response response;
   RETURN_IF_ERROR(runner.Unary([&](grpc::ClientContext* context) {
     response.Clear();
+    if (tries != nullptr) ++*tries;
     return one_try(context, &response);
   }));
   return response;
@@ -50,16 +59,18 @@ class ServiceCalls {
       : stub_(Service::NewStub(channel)),
         runner_(options, [channel] { return channel; }) {}
 
-  // Makes a unary call of `method`.
+  // Makes a unary call of `method`; see CallUntilAnswered.
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(
       grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                    Response*),
-      const Request& request) {
+      const Request& request, int* tries = nullptr) {
     return CallUntilAnswered<Response>(
-        runner_, [&](grpc::ClientContext* context, Response* response) {
+        runner_,
+        [&](grpc::ClientContext* context, Response* response) {
           return (stub_.get()->*method)(context, request, response);
-        });
+        },
+        tries);
   }
 
   Stub& stub() { return *stub_; }

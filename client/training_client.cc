@@ -139,6 +139,16 @@ absl::StatusOr<v1::Job> TrainingClient::Pause(const std::string& name,
   return impl_->Call(&v1::TrainingService::Stub::PauseJob, request);
 }
 
+absl::Status TrainingClient::Delete(const std::string& name) {
+  v1::DeleteJobRequest request;
+  request.set_name(name);
+  int tries = 0;
+  const absl::Status status =
+      impl_->Call(&v1::TrainingService::Stub::DeleteJob, request, &tries)
+          .status();
+  return DeletionStatus(status, tries);
+}
+
 absl::StatusOr<v1::Job> TrainingClient::Resume(const std::string& name,
                                                bool start_over) {
   v1::ResumeJobRequest request;
@@ -180,6 +190,13 @@ absl::StatusOr<v1::WorkerSummary> TrainingClient::ResumeWorker(
   v1::ResumeWorkerRequest request;
   request.set_name(name);
   return impl_->Call(&v1::TrainingService::Stub::ResumeWorker, request);
+}
+
+absl::Status TrainingClient::DeleteWorker(const std::string& name) {
+  v1::DeleteWorkerRequest request;
+  request.set_name(name);
+  return impl_->Call(&v1::TrainingService::Stub::DeleteWorker, request)
+      .status();
 }
 
 absl::StatusOr<std::vector<v1::Queue>> TrainingClient::ListQueues() {

@@ -95,6 +95,8 @@ class TrainingClient {
                                  const std::string& reason);
   absl::StatusOr<v1::Job> Pause(const std::string& name,
                                 const std::string& reason);
+  // Removes a finished job with all that is kept of it.
+  absl::Status Delete(const std::string& name);
   // `start_over`: the job begins at step 0 again.
   absl::StatusOr<v1::Job> Resume(const std::string& name,
                                  bool start_over = false);
@@ -112,6 +114,8 @@ class TrainingClient {
                                                 const std::string& reason,
                                                 bool wait);
   absl::StatusOr<v1::WorkerSummary> ResumeWorker(const std::string& name);
+  // Has the coordinator forget a worker that is gone.
+  absl::Status DeleteWorker(const std::string& name);
 
   // `name`s are resource names: `queues/{queue}`. Errors: queue_service.proto.
   absl::StatusOr<std::vector<v1::Queue>> ListQueues();

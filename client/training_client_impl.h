@@ -22,20 +22,22 @@ class TrainingClient::Impl {
       : stub_(std::move(channel), std::move(connect)),
         runner_(options, [this] { return stub_.Channel(); }) {}
 
-  // Makes a unary call of `method`.
+  // Makes a unary call of `method`; see CallUntilAnswered.
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(
       grpc::Status (v1::TrainingService::Stub::*method)(grpc::ClientContext*,
                                                         const Request&,
                                                         Response*),
-      const Request& request) {
+      const Request& request, int* tries = nullptr) {
     return CallUntilAnswered<Response>(
-        runner_, [&](grpc::ClientContext* context, Response* response) {
+        runner_,
+        [&](grpc::ClientContext* context, Response* response) {
           const grpc::Status status =
               (stub_.Get().get()->*method)(context, request, response);
           stub_.Observe(status);
           return status;
-        });
+        },
+        tries);
   }
 
   template <typename Request, typename Response>

@@ -16,7 +16,7 @@ absl::StatusOr<v1::Job> TrainingClient::Watch(const std::string& name,
   bool final = false;
   const auto handle = [&](const v1::WatchJobResponse& response) {
     if (response.has_job()) {
-      final = final || IsFinal(response.job().state());
+      final = IsFinal(response.job().state());
       if (on_job) on_job(response.job());
       return;
     }
@@ -26,7 +26,8 @@ absl::StatusOr<v1::Job> TrainingClient::Watch(const std::string& name,
     if (numbered && event.sequence() <= last) return;
     if (numbered) last = event.sequence();
     if (event.has_state_change()) {
-      final = final || IsFinal(event.state_change().state());
+      // A job that was resumed has ended before.
+      final = IsFinal(event.state_change().state());
     }
     if (on_event) on_event(event);
   };

@@ -15,6 +15,8 @@ inline constexpr char kLeaderHealth[] = "comera.v1.Leader";
 // The trailing metadata with which the leader of several coordinators says in
 // which leadership it gave an answer (worker_service.proto).
 inline constexpr char kTermMetadata[] = "comera-term";
+// Beside it, the name of the cluster whose leaderships are numbered so.
+inline constexpr char kClusterMetadata[] = "comera-cluster";
 
 // The gRPC target for `servers`: one target unchanged, or several host:port
 // separated by commas. For several, and for a `dns:///name:port` whose name has

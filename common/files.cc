@@ -130,6 +130,21 @@ absl::Status MakeDirectories(const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::Status CheckOwnFolder(const std::string& path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, path);
+  // Root can open every folder anyway; volumes of containers are often root's.
+  if (info.st_uid == ::geteuid() || info.st_uid == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      path, " belongs to user ", info.st_uid,
+      ", who could read and replace "
+      "all that is put there, and not to user ",
+      ::geteuid(),
+      ", as whom this program runs: name another folder, or change its owner "
+      "with `chown -R ",
+      ::geteuid(), " ", path, "`"));
+}
+
 std::string Sha256Hex(std::string_view contents) {
   unsigned char digest[SHA256_DIGEST_LENGTH];
   SHA256(reinterpret_cast<const unsigned char*>(contents.data()),

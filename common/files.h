@@ -27,6 +27,11 @@ absl::Status WriteFileAtomically(const std::string& path,
 // Makes the folder and its parents where they are missing.
 absl::Status MakeDirectories(const std::string& path);
 
+// Whether nobody but this process's user, and root, can open or close the
+// existing folder to others. FailedPrecondition: it belongs to somebody else,
+// who could read and replace all that is put there.
+absl::Status CheckOwnFolder(const std::string& path);
+
 // The SHA-256 of the contents in lower-case hexadecimal digits.
 std::string Sha256Hex(std::string_view contents);
 

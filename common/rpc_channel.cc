@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -27,7 +28,8 @@
 namespace comera {
 namespace {
 
-constexpr size_t kMaxTokenBytes = 512;
+// The longest is one of single sign-on (kMaxJsonWebToken of common/openid).
+constexpr size_t kMaxTokenBytes = 7 << 10;
 // The time between two checks of the certificate files.
 constexpr unsigned kRefreshSeconds = 10;
 
@@ -47,6 +49,7 @@ class TokenSource {
   static absl::StatusOr<std::shared_ptr<TokenSource>> Create(
       const ChannelSecurity& security) {
     auto source = std::make_shared<TokenSource>();
+    const std::lock_guard<std::mutex> lock(source->mutex_);
     source->file_ = security.token.empty() ? security.token_file : "";
     source->token_ = security.token;
     if (source->file_.empty()) {
@@ -65,7 +68,7 @@ class TokenSource {
   }
 
  private:
-  absl::Status Read() {
+  absl::Status Read() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     struct stat info = {};
     if (stat(file_.c_str(), &info) != 0) return ErrnoStatus(errno, file_);
     if (S_ISREG(info.st_mode) &&
@@ -85,8 +88,8 @@ class TokenSource {
 
   std::string file_;
   std::mutex mutex_;
-  std::string token_;                           // guarded by mutex_
-  std::pair<int64_t, int64_t> stamp_ = {0, 0};  // guarded by mutex_
+  std::string token_ ABSL_GUARDED_BY(mutex_);
+  std::pair<int64_t, int64_t> stamp_ ABSL_GUARDED_BY(mutex_) = {0, 0};
 };
 
 class TokenInterceptor : public grpc::experimental::Interceptor {

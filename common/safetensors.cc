@@ -178,15 +178,15 @@ absl::StatusOr<Safetensors> Safetensors::Parse(const std::string& contents) {
   return file;
 }
 
-std::string Safetensors::Serialize() const {
+std::string Safetensors::Header::Serialize() const {
   Json header = Json::object();
-  if (!metadata_.empty()) header["__metadata__"] = metadata_;
+  if (!metadata.empty()) header["__metadata__"] = metadata;
   int64_t offset = 0;
-  for (const auto& [name, tensor] : tensors_) {
-    const int64_t end = offset + static_cast<int64_t>(tensor.bytes.size());
-    header[name] = {{"dtype", FindType(tensor.type).name},
-                    {"shape", tensor.shape},
-                    {"data_offsets", {offset, end}}};
+  for (const Entry& tensor : tensors) {
+    const int64_t end = offset + tensor.bytes;
+    header[tensor.name] = {{"dtype", FindType(tensor.type).name},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {offset, end}}};
     offset = end;
   }
   std::string text = header.dump();
@@ -195,8 +195,20 @@ std::string Safetensors::Serialize() const {
   std::string contents(8, '\0');
   const uint64_t header_bytes = text.size();
   std::memcpy(contents.data(), &header_bytes, 8);
-  contents.reserve(8 + text.size() + offset);
-  contents += text;
+  return contents + text;
+}
+
+std::string Safetensors::Serialize() const {
+  Header header;
+  header.metadata = metadata_;
+  size_t bytes = 0;
+  for (const auto& [name, tensor] : tensors_) {
+    header.tensors.push_back({name, tensor.type, tensor.shape,
+                              static_cast<int64_t>(tensor.bytes.size())});
+    bytes += tensor.bytes.size();
+  }
+  std::string contents = header.Serialize();
+  contents.reserve(contents.size() + bytes);
   for (const auto& [name, tensor] : tensors_) contents += tensor.bytes;
   return contents;
 }

@@ -37,6 +37,21 @@ class Safetensors {
     std::string bytes;  // little-endian, row-major
   };
 
+  // What a file begins with: its length, the metadata, and where each tensor
+  // lies, padded so that the data are aligned.
+  struct Header {
+    struct Entry {
+      std::string name;
+      Type type = Type::kFloat32;
+      std::vector<int64_t> shape;
+      int64_t bytes = 0;
+    };
+    std::map<std::string, std::string> metadata;
+    std::vector<Entry> tensors;  // in the order of their data
+
+    std::string Serialize() const;
+  };
+
   // DataLoss: the file is truncated; offsets overlap, are out of range or
   // inconsistent; the header is malformed; or a type is unknown. NotFound:
   // there is no such file.

@@ -42,7 +42,7 @@ command -v npm >/dev/null || packages+=(nodejs npm)
 
 test_packages=(
   # Certificates; networks and clocks that the end-to-end tests break.
-  openssl iproute2 libfaketime
+  openssl iproute2 nftables libfaketime
   # A PostgreSQL and a Prometheus that tests start by themselves.
   postgresql prometheus
   # docs/reference is generated from the protos; docs/http.md calls the API.
@@ -61,6 +61,8 @@ test_packages=(
   # its test starts by itself.
   shellcheck debhelper lintian systemd python3-jsonschema python3-yaml
   slurmctld slurmd slurm-client munge
+  # deploy/release.sh; the template engine of Helm charts.
+  apt-utils gnupg patchelf golang-go
 )
 # kubectl, for its kustomize; other packages than Debian's have it too.
 command -v kubectl >/dev/null || test_packages+=(kubernetes-client)

@@ -5,14 +5,70 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/status_macros.h"
 #include "kernels/contraction/attention_cost.h"
 #include "kernels/contraction/ffn_cost.h"
+#include "kernels/gpu_cost.h"
+#include "kernels/task_levels.h"
 
 namespace comera::kernels {
 namespace {
+
+// Rows and columns of products that the GPU's kernel for tall ones takes.
+constexpr int64_t kLeastTallRows = 256, kMostTallCols = 32,
+                  kLeastTallInner = 64;
+
+// How an operation runs on a GPU, as kernels/cuda enqueues it.
+struct GpuForm {
+  GpuWork::Kind kind = GpuWork::kPass;
+  double launches = 1;
+};
+GpuForm FormOf(absl::string_view name) {
+  struct Known {
+    absl::string_view name;
+    GpuForm form;
+  };
+  constexpr Known kKnown[] = {
+      {"Attention", {GpuWork::kFused, 1}},
+      {"AttentionBackward", {GpuWork::kFused, 2}},
+      {"BiasGradient", {GpuWork::kPass, 2}},
+      {"CachedAttention", {GpuWork::kFused, 1}},
+      {"ExpandLayerNorm", {GpuWork::kFused, 1}},
+      {"ExpandLayerNormBackward", {GpuWork::kFused, 3}},
+      {"ProjectBackward", {GpuWork::kFused, 3}},
+      {"RankSpaceAttention", {GpuWork::kFused, 2}},
+      {"RankSpaceAttentionBackward", {GpuWork::kFused, 4}},
+      {"RankSpaceFfn", {GpuWork::kFused, 2}},
+      {"RankSpaceFfnBackward", {GpuWork::kFused, 3}},
+      {"ResidualLayerNormBackward", {GpuWork::kPass, 3}},
+      {"RmsNormBackward", {GpuWork::kPass, 3}},
+      {"ScatterAddRows", {GpuWork::kPass, 6}},
+      {"SigmoidCrossEntropy", {GpuWork::kPass, 2}},
+      {"SoftmaxCrossEntropy", {GpuWork::kPass, 2}},
+      {"SumOfSquares", {GpuWork::kPass, 2}},
+      {"TallProduct", {GpuWork::kFused, 1}},
+      {"TtmLookup", {GpuWork::kScalar, 1}},
+      {"TtmLookupBackward", {GpuWork::kScalar, 3}},
+  };
+  for (const Known& known : kKnown) {
+    if (known.name == name) return known.form;
+  }
+  return {};
+}
+
+ConstMatrix Row(ConstVector x) { return ConstMatrix(x.data, 1, x.size); }
+
+bool IsOff16Bytes(ConstMatrix a, ConstMatrix b, ConstMatrix c) {
+  return !OnVectors(a.data, a.stride) || !OnVectors(b.data, b.stride) ||
+         !OnVectors(c.data, c.stride);
+}
 
 // Simple elements of work that one operation reads and writes, in floats.
 double Size(ConstMatrix m) {
@@ -22,7 +78,9 @@ double Size(ConstMatrix m) {
 class CostBackend final : public Backend {
  public:
   CostBackend(Backend* sizes, const MachineSpeed& speed, OperationCosts* costs)
-      : sizes_(sizes), speed_(speed), costs_(costs) {}
+      : sizes_(sizes), speed_(speed), costs_(costs) {
+    tasks_.kind = GpuWork::kScalar;
+  }
   ~CostBackend() override {
     for (const auto& [memory, bytes] : allocations_) munmap(memory, bytes);
   }
@@ -63,25 +121,63 @@ class CostBackend final : public Backend {
     if (bytes > 0) std::memset(to, 0, bytes);
     return Move("Copy", bytes / 2.0);
   }
-  absl::Status Copy(void*, const void*, int64_t bytes) override {
+  absl::Status Copy(void* to, const void* from, int64_t bytes) override {
+    const int64_t size = bytes / int64_t{sizeof(float)};
+    if (depth_ > 0) {
+      return Task(2.0 * size, {Row({static_cast<const float*>(from), size})},
+                  {Row({static_cast<float*>(to), size})});
+    }
     return Move("Copy", bytes / 2.0);
   }
-  absl::Status Fill(Vector x, float) override { return Move("Fill", x.size); }
+  absl::Status Fill(Vector x, float) override {
+    if (depth_ > 0) return Task(x.size, {}, {Row(x)});
+    return Move("Fill", x.size);
+  }
   absl::Status Synchronize() override { return absl::OkStatus(); }
   // Addresses are all that is given.
   absl::StatusOr<int64_t> FreeBytes() override { return INT64_MAX; }
 
+  // --- many small operations
+  absl::Status BeginTogether() override {
+    if (speed_.gpu) ++depth_;
+    return absl::OkStatus();
+  }
+  absl::Status EndTogether() override {
+    if (!speed_.gpu || --depth_ > 0) return absl::OkStatus();
+    GpuWork tasks = tasks_;
+    // A level is a launch.
+    tasks.launches = static_cast<double>(busy_levels_.size());
+    tasks_ = GpuWork();
+    tasks_.kind = GpuWork::kScalar;
+    busy_levels_.clear();
+    levels_.Clear();
+    return tasks.launches > 0 ? AddGpu("Together", tasks) : absl::OkStatus();
+  }
+
   // --- linear algebra
-  absl::Status Gemm(bool transpose_a, bool, float, ConstMatrix a, ConstMatrix,
-                    float, Matrix c) override {
+  absl::Status Gemm(bool transpose_a, bool transpose_b, float, ConstMatrix a,
+                    ConstMatrix b, float beta, Matrix c) override {
     const double k = static_cast<double>(transpose_a ? a.rows : a.cols);
+    if (speed_.gpu) {
+      const bool plain = !transpose_a && !transpose_b && beta == 0;
+      return GpuGemm(plain, a, b, k, c);
+    }
     OperationCosts::Entry work;
     work.multiply_adds = Size(c) * k;
     return Add("Gemm", work,
                GemmSeconds(speed_, static_cast<double>(c.rows),
                            static_cast<double>(c.cols), k));
   }
-  absl::Status Axpy(float, ConstVector x, Vector) override {
+  // The bias is added in the epilogue.
+  absl::Status GemmBias(bool transpose_b, ConstMatrix a, ConstMatrix b,
+                        ConstVector bias, Matrix c) override {
+    if (!speed_.gpu || IsOff16Bytes(a, b, c)) {
+      return Backend::GemmBias(transpose_b, a, b, bias, c);
+    }
+    return Gemm(false, transpose_b, 1, a, b, 0, c);
+  }
+  absl::Status Axpy(float, ConstVector x, Vector y) override {
+    if (depth_ > 0) return Task(3.0 * x.size, {Row(x)}, {Row(y)});
     return Move("Axpy", 3.0 * x.size);
   }
   absl::Status Scale(float, Vector x) override {
@@ -102,11 +198,18 @@ class CostBackend final : public Backend {
   }
 
   // --- tensor-train cores
-  absl::Status FoldCore(ConstMatrix g, ConstVector, float, Matrix) override {
+  absl::Status FoldCore(ConstMatrix g, ConstVector d, float,
+                        Matrix h) override {
+    if (depth_ > 0) return Task(2 * Size(g), {g, Row(d)}, {h});
     return Move("FoldCore", 2 * Size(g));
   }
-  absl::Status FoldCoreBackward(ConstMatrix g, ConstVector, float, ConstMatrix,
-                                Matrix, Vector) override {
+  absl::Status FoldCoreBackward(ConstMatrix g, ConstVector d, float,
+                                ConstMatrix grad_h, Matrix grad_g,
+                                Vector grad_d) override {
+    if (depth_ > 0) {
+      RETURN_IF_ERROR(Task(2 * Size(g), {g, Row(d), grad_h}, {Row(grad_d)}));
+      return Task(3 * Size(g), {g, Row(d), grad_h}, {grad_g});
+    }
     return Move("FoldCoreBackward", 4 * Size(g));
   }
   absl::Status TtmLookup(const TtmTables& t, const float*, const float*,
@@ -158,7 +261,8 @@ class CostBackend final : public Backend {
     return Pointwise("ResidualLayerNormBackward", passes * Size(grad_y), 0,
                      Drawn(key, Size(grad_y)));
   }
-  absl::Status CopyRows(ConstMatrix from, Matrix) override {
+  absl::Status CopyRows(ConstMatrix from, Matrix to) override {
+    if (depth_ > 0) return Task(2 * Size(from), {from}, {to});
     return Move("CopyRows", 2 * Size(from));
   }
   absl::Status GatherRows(ConstMatrix, ConstIndices, Matrix out) override {
@@ -300,7 +404,9 @@ class CostBackend final : public Backend {
   }
 
   // --- what only depends on the real backend
-  bool in_host_memory() const override { return sizes_->in_host_memory(); }
+  bool in_host_memory() const override {
+    return !speed_.gpu && sizes_->in_host_memory();
+  }
 #define WORKSPACE_BYTES(name, parameters, arguments) \
   int64_t name parameters override { return sizes_->name arguments; }
 #include "kernels/backend_operations.def"
@@ -383,8 +489,20 @@ class CostBackend final : public Backend {
     return entries;
   }
 
-  absl::Status Add(const char* name, const OperationCosts::Entry& work,
+  absl::Status Add(const char* name, OperationCosts::Entry work,
                    double seconds) {
+    if (speed_.gpu) {
+      const GpuForm form = FormOf(name);
+      GpuWork on_gpu;
+      on_gpu.kind = form.kind;
+      on_gpu.launches = form.launches;
+      on_gpu.multiply_adds = work.multiply_adds;
+      on_gpu.bytes = work.bytes;
+      on_gpu.functions = work.math + work.random;
+      seconds = GpuSeconds(on_gpu, speed_);
+      work.launches = form.launches;
+      ++costs_->gpu_works[{name, on_gpu}];
+    }
     for (OperationCosts::Entry* to : {&costs_->by_name[name], &costs_->total}) {
       ++to->calls;
       to->multiply_adds += work.multiply_adds;
@@ -392,7 +510,59 @@ class CostBackend final : public Backend {
       to->math += work.math;
       to->random += work.random;
       to->seconds += seconds;
+      to->launches += work.launches;
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddGpu(const char* name, const GpuWork& work) {
+    ++costs_->gpu_works[{name, work}];
+    for (OperationCosts::Entry* to : {&costs_->by_name[name], &costs_->total}) {
+      ++to->calls;
+      to->multiply_adds += work.multiply_adds;
+      to->bytes += work.bytes;
+      to->seconds += GpuSeconds(work, speed_);
+      to->launches += work.launches;
+    }
+    return absl::OkStatus();
+  }
+
+  // `plain`: neither operand is transposed, and the old c is not read.
+  absl::Status GpuGemm(bool plain, ConstMatrix a, ConstMatrix b, double k,
+                       Matrix c) {
+    const auto m = static_cast<double>(c.rows), n = static_cast<double>(c.cols);
+    GpuWork work;
+    work.kind = GpuWork::kProduct;
+    work.multiply_adds = m * n * k;
+    work.bytes = 4 * (Size(a) + Size(b) + Size(c));
+    work.side = std::min({m, n, k});
+    work.misaligned = IsOff16Bytes(a, b, c);
+    if (depth_ > 0) {
+      const int level = levels_.Add({a, b}, {c});
+      if (!IsSmallProduct(c.rows, c.cols, static_cast<int64_t>(k))) {
+        return AddGpu("Gemm", work);
+      }
+      return AddTask(level, work.multiply_adds, 0);
+    }
+    if (plain && c.rows >= kLeastTallRows && c.cols <= kMostTallCols &&
+        a.cols >= kLeastTallInner && a.cols % 16 == 0 && a.stride % 2 == 0) {
+      work.kind = GpuWork::kFused;
+      work.misaligned = false;
+      return AddGpu("TallProduct", work);
+    }
+    return AddGpu("Gemm", work);
+  }
+
+  // A small operation among others, of so many floats read or written.
+  absl::Status Task(double floats, std::vector<ConstMatrix> reads,
+                    std::vector<ConstMatrix> writes) {
+    return AddTask(levels_.Add(std::move(reads), std::move(writes)), 0,
+                   4 * floats);
+  }
+  absl::Status AddTask(int level, double multiply_adds, double bytes) {
+    busy_levels_.insert(level);
+    tasks_.multiply_adds += multiply_adds;
+    tasks_.bytes += bytes;
     return absl::OkStatus();
   }
 
@@ -500,12 +670,18 @@ class CostBackend final : public Backend {
   const MachineSpeed speed_;
   OperationCosts* const costs_;
   std::unordered_map<void*, size_t> allocations_;
+  // On a GPU: what runs together, by the levels that launch something.
+  int depth_ = 0;
+  TaskLevels levels_;
+  std::set<int> busy_levels_;
+  GpuWork tasks_;
 };
 
 }  // namespace
 
 void OperationCosts::Clear() {
   by_name.clear();
+  gpu_works.clear();
   total = Entry();
 }
 

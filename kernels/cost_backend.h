@@ -6,11 +6,16 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "kernels/backend.h"
+#include "kernels/gpu_cost.h"
 #include "kernels/machine_speed.h"
 
 namespace comera::kernels {
+
+// How often each work was done, with its operation's name.
+using GpuWorks = std::map<std::pair<std::string, GpuWork>, int64_t>;
 
 // The work of some operations, and the seconds that MachineSpeed makes of it.
 struct OperationCosts {
@@ -21,9 +26,12 @@ struct OperationCosts {
     double math = 0;           // exp, erf, tanh
     double random = 0;         // random numbers drawn
     double seconds = 0;
+    double launches = 0;  // on a GPU
   };
   std::map<std::string, Entry> by_name;  // name of the operation
   Entry total;
+  // On a GPU, all works.
+  GpuWorks gpu_works;
   int64_t allocated_bytes = 0;  // now
   int64_t most_allocated_bytes = 0;
   // All allocations together; 0: as much as there are addresses.
@@ -37,7 +45,9 @@ struct OperationCosts {
 // takes on a real backend, whatever the code of the model does: the operations
 // are those that it calls. Memory is address space that is never touched;
 // copies to the host give zeros. `sizes` answers what workspace operations
-// need. `sizes` and `costs` outlive the backend. Not thread-safe.
+// need. With the speed of a GPU operations make the launches that they make on
+// one, and small ones run together (BeginTogether). `sizes` and `costs` outlive
+// the backend. Not thread-safe.
 std::unique_ptr<Backend> CreateCostBackend(Backend* sizes,
                                            const MachineSpeed& speed,
                                            OperationCosts* costs);

@@ -26,6 +26,17 @@ struct MachineSpeed {
   double math_rate = 10e9;         // exp, erf, tanh per second
   double random_rate = 14e9;       // random numbers per second
 
+  // A GPU, whose call_seconds is a kernel's of a replayed graph, with the gap
+  // before it, and whose products with an operand off 16 bytes leave the tensor
+  // cores. The numbers below hold for it alone.
+  bool gpu = false;
+  double misaligned_rate = 0;  // multiply-adds per second of such products
+  // Multiply-adds per second of the engine's own kernels on tensor cores.
+  double fused_rate = 0;
+  double fused_seconds = 0;  // the least that one of these takes
+  // Multiply-adds per second of its kernels that use no tensor cores.
+  double scalar_rate = 0;
+
   // Whether `other` plans alike.
   bool operator==(const MachineSpeed& other) const;
 };
@@ -33,13 +44,18 @@ struct MachineSpeed {
 // How a GPU takes the operands of products.
 enum class GpuProducts { kFp32, kTf32, kBf16 };
 
-// What stands for a GPU where nothing was measured: an H200 by its maker's data
-// sheet, at three quarters of the matrix rates and nine tenths of the memory's.
+// What stands for a GPU where nothing was measured: an H200. Its rates are
+// those that give the measured steps of docs/benchmarks.md, from what these
+// steps enqueued (tests/worker/trainer/planning/h200_steps.txt).
 MachineSpeed TypicalGpu(GpuProducts products);
 
 // Products below this many multiply-adds run on one thread.
 inline constexpr double kSerialProduct = 1 << 20;
 
+// Multiply-adds per second of a product whose least size is `side`. On a GPU an
+// operand may be off 16 bytes.
+double ProductRate(const MachineSpeed& speed, double side,
+                   bool misaligned = false);
 double GemmSeconds(const MachineSpeed& speed, double m, double n, double k);
 // Reading and writing so many bytes.
 double MoveSeconds(const MachineSpeed& speed, double bytes);

@@ -333,4 +333,16 @@ absl::string_view FetchedUrlDigest(absl::string_view path) {
   return parts[count - 3];
 }
 
+absl::string_view WithoutCache(absl::string_view path) {
+  constexpr absl::string_view kViews = "/views/";
+  constexpr size_t kDigestSize = 64;
+  const size_t views = path.find(kViews);
+  if (views == absl::string_view::npos) return path;
+  const absl::string_view shown = path.substr(views + kViews.size());
+  if (!IsSha256(std::string(shown.substr(0, kDigestSize)))) return path;
+  const bool whole_part =
+      shown.size() == kDigestSize || shown[kDigestSize] == '/';
+  return whole_part ? shown : path;
+}
+
 }  // namespace comera

@@ -56,6 +56,11 @@ inline constexpr absl::string_view kFetchedUrlFolder = ".url";
 // Returns the digest in such a path, and nothing for other paths.
 absl::string_view FetchedUrlDigest(absl::string_view path);
 
+// A worker shows the files of a dataset's version to its members below
+// `{cache}/views/{digest}`. Returns such a path from the digest on, which is
+// the same on all machines, and other paths as they are.
+absl::string_view WithoutCache(absl::string_view path);
+
 }  // namespace comera
 
 #endif  // COMERA_PROTO_DATA_URL_H_

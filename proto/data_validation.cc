@@ -133,8 +133,8 @@ void CheckCodeDirectory(const v1::CodeDirectory& code, SpecChecker& check) {
           code.test_fraction() + code.validation_fraction() < 1,
       "data.code_directory.test_fraction",
       "must be at least 0 and, with validation_fraction, less than 1");
-  check.Range("data.code_directory.max_bytes", code.max_bytes(), 1, kMaxBytes);
-  check.Range("data.code_directory.max_file_bytes", code.max_file_bytes(), 1,
+  check.Range("data.code_directory.max_bytes", code.max_bytes(), 0, kMaxBytes);
+  check.Range("data.code_directory.max_file_bytes", code.max_file_bytes(), 0,
               kMaxBytes);
 }
 

@@ -29,6 +29,9 @@ using google::protobuf::Message;
 using google::protobuf::Reflection;
 using Kind = YamlNode::Kind;
 
+// Mistakes behind this many bytes of messages are left out.
+constexpr size_t kMostErrorBytes = 8192;
+
 constexpr char kDuration[] = "google.protobuf.Duration";
 
 bool IsDuration(const FieldDescriptor& field) {
@@ -61,30 +64,14 @@ class Reader {
       return Error(node.line, prefix,
                    absl::StrCat("needs fields, has ", Describe(node.kind)));
     }
-    const Descriptor& type = *message->GetDescriptor();
     std::map<const FieldDescriptor*, std::string> given;
+    absl::Status status;
     for (const YamlEntry& entry : node.entries) {
       const std::string path =
           prefix.empty() ? entry.key : absl::StrCat(prefix, ".", entry.key);
-      const FieldDescriptor* field = Find(type, entry.key);
-      if (field == nullptr) {
-        field = FindByFormerName(type, entry.key);
-        if (field == nullptr) {
-          return UnknownField(entry.line, path, entry.key, type);
-        }
-        Note(absl::StrCat(name_, ":", entry.line), path, *field);
-      }
-      const auto [other, is_new] = given.emplace(field, entry.key);
-      if (!is_new) {
-        return Error(
-            entry.line, path,
-            absl::StrCat("is `", other->second, "`, which is given too"));
-      }
-      RETURN_IF_ERROR(CheckUnset(entry.line, path, *field, *message));
-      RETURN_IF_ERROR(CheckGiven(entry, path));
-      RETURN_IF_ERROR(Value(*entry.value, path, *field, message));
+      status = Both(status, Field(entry, path, message, &given));
     }
-    return absl::OkStatus();
+    return status;
   }
 
   // Reads `field` of `message` from `node`.
@@ -137,6 +124,39 @@ class Reader {
   }
 
  private:
+  // Reads one field; `given` has those before it.
+  absl::Status Field(
+      const YamlEntry& entry, const std::string& path, Message* message,
+      std::map<const FieldDescriptor*, std::string>* given) const {
+    const Descriptor& type = *message->GetDescriptor();
+    const FieldDescriptor* field = Find(type, entry.key);
+    if (field == nullptr) {
+      field = FindByFormerName(type, entry.key);
+      if (field == nullptr) {
+        return UnknownField(entry.line, path, entry.key, type);
+      }
+      Note(absl::StrCat(name_, ":", entry.line), path, *field);
+    }
+    const auto [other, is_new] = given->emplace(field, entry.key);
+    if (!is_new) {
+      return Error(
+          entry.line, path,
+          absl::StrCat("is `", other->second, "`, which is given too"));
+    }
+    RETURN_IF_ERROR(CheckUnset(entry.line, path, *field, *message));
+    RETURN_IF_ERROR(CheckGiven(entry, path));
+    return Value(*entry.value, path, *field, message);
+  }
+
+  // Both errors, a line each.
+  static absl::Status Both(const absl::Status& first,
+                           const absl::Status& second) {
+    if (first.ok()) return second;
+    if (second.ok() || first.message().size() > kMostErrorBytes) return first;
+    return absl::InvalidArgumentError(
+        absl::StrCat(first.message(), "\n", second.message()));
+  }
+
   // The line of a null is where the next key begins, so its key's line is used.
   absl::Status CheckGiven(const YamlEntry& entry,
                           const std::string& path) const {
@@ -166,14 +186,16 @@ class Reader {
     }
     const FieldDescriptor& key = *field.message_type()->map_key();
     const FieldDescriptor& value = *field.message_type()->map_value();
+    absl::Status status;
     for (const YamlEntry& entry : node.entries) {
       const std::string entry_path = absl::StrCat(path, "[", entry.key, "]");
       Message* added = message->GetReflection()->AddMessage(message, &field);
       added->GetReflection()->SetString(added, &key, entry.key);
-      RETURN_IF_ERROR(CheckGiven(entry, entry_path));
-      RETURN_IF_ERROR(Value(*entry.value, entry_path, value, added));
+      absl::Status read = CheckGiven(entry, entry_path);
+      if (read.ok()) read = Value(*entry.value, entry_path, value, added);
+      status = Both(status, read);
     }
-    return absl::OkStatus();
+    return status;
   }
 
   // Reads a list of groups of fields; a single group is a list of one.
@@ -187,11 +209,13 @@ class Reader {
       return Error(node.line, path,
                    absl::StrCat("needs a list, has ", Describe(node.kind)));
     }
+    absl::Status status;
     for (size_t i = 0; i < node.items.size(); ++i) {
-      RETURN_IF_ERROR(Fields(*node.items[i], absl::StrCat(path, "[", i, "]"),
-                             reflection.AddMessage(message, &field)));
+      status =
+          Both(status, Fields(*node.items[i], absl::StrCat(path, "[", i, "]"),
+                              reflection.AddMessage(message, &field)));
     }
-    return absl::OkStatus();
+    return status;
   }
 
   absl::Status List(const YamlNode& node, const std::string& path,
@@ -207,11 +231,13 @@ class Reader {
       return Error(node.line, path,
                    absl::StrCat("needs a list, has ", Describe(node.kind)));
     }
+    absl::Status status;
     for (size_t i = 0; i < node.items.size(); ++i) {
-      RETURN_IF_ERROR(Scalar(*node.items[i], absl::StrCat(path, "[", i, "]"),
-                             field, message));
+      status =
+          Both(status, Scalar(*node.items[i], absl::StrCat(path, "[", i, "]"),
+                              field, message));
     }
-    return absl::OkStatus();
+    return status;
   }
 
   absl::Status Duration(const YamlNode& node, const std::string& path,

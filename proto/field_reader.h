@@ -17,9 +17,10 @@ namespace comera {
 //   *_bytes    also with a unit: 64MiB, 2GB
 //   lists      one value stands for a list of one; `auto` for an empty list
 //
-// InvalidArgument `name:line: path: problem`, for the first value that does not
-// fit its field, for an unknown field, for two members of a oneof, and for a
-// field that is given under two names.
+// InvalidArgument, with a line `name:line: path: problem` for each value that
+// does not fit its field, each unknown field, each second member of a oneof,
+// and each field that is given under two names. `message` then has what could
+// be read.
 //
 // A former name of a field is read as the current one; `notes`, unless null,
 // gets a line `name:line: ...` that says so.

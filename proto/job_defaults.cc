@@ -69,7 +69,7 @@ void FillLabelledText(v1::DataSpec& data) {
   v1::LabelledText& labelled = *data.mutable_labelled_text();
   if (labelled.text().empty()) labelled.set_text("text");
   if (labelled.label().empty()) labelled.set_label("label");
-  if (labelled.validation().empty() && labelled.validation_fraction() == 0) {
+  if (labelled.validation().empty() && !labelled.has_validation_fraction()) {
     labelled.set_validation_fraction(0.1);
   }
 }
@@ -77,7 +77,7 @@ void FillLabelledText(v1::DataSpec& data) {
 void FillText(v1::DataSpec& data) {
   if (!data.has_text()) return;
   v1::Text& text = *data.mutable_text();
-  if (text.validation().empty() && text.validation_fraction() == 0) {
+  if (text.validation().empty() && !text.has_validation_fraction()) {
     text.set_validation_fraction(0.1);
   }
   if (text.field().empty()) text.set_field("text");
@@ -86,7 +86,7 @@ void FillText(v1::DataSpec& data) {
 void FillTokenShards(v1::DataSpec& data) {
   if (!data.has_token_shards()) return;
   v1::TokenShards& shards = *data.mutable_token_shards();
-  if (shards.validation().empty() && shards.validation_fraction() == 0) {
+  if (shards.validation().empty() && !shards.has_validation_fraction()) {
     shards.set_validation_fraction(0.01);
   }
 }
@@ -105,9 +105,9 @@ void FillData(v1::JobSpec& spec) {
   }
   if (data.has_code_directory()) {
     v1::CodeDirectory& code = *data.mutable_code_directory();
-    if (code.validation_fraction() == 0) code.set_validation_fraction(0.05);
-    if (code.max_bytes() == 0) code.set_max_bytes(64 * kMiB);
-    if (code.max_file_bytes() == 0) code.set_max_file_bytes(kMiB);
+    if (!code.has_validation_fraction()) code.set_validation_fraction(0.05);
+    if (!code.has_max_bytes()) code.set_max_bytes(64 * kMiB);
+    if (!code.has_max_file_bytes()) code.set_max_file_bytes(kMiB);
   }
   FillLabelledText(data);
   FillText(data);
@@ -274,7 +274,7 @@ void FillTraining(v1::JobSpec& spec) {
   if (!training.has_validate_every_steps()) {
     training.set_validate_every_steps(100);
   }
-  if (training.validation_samples() == 0) training.set_validation_samples(512);
+  if (!training.has_validation_samples()) training.set_validation_samples(512);
   if (!training.has_accumulate()) training.set_accumulate(1);
   if (training.on_divergence() == v1::TrainingSpec::DIVERGENCE_UNSPECIFIED) {
     training.set_on_divergence(v1::TrainingSpec::FAIL);

@@ -72,6 +72,24 @@ absl::Status CheckJson(const std::string& contents, const std::string& name) {
   return absl::OkStatus();
 }
 
+absl::Status Read(const std::string& contents, const std::string& name,
+                  JobFileFormat format, JobFileText* text) {
+  if (contents.size() > kMaxJobFileBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ":1: larger than ", kMaxJobFileBytes, " bytes"));
+  }
+  if (format == JobFileFormat::kTextproto) {
+    ASSIGN_OR_RETURN(text->spec, ParseTextproto(contents, name, &text->notes));
+    return absl::OkStatus();
+  }
+  if (format == JobFileFormat::kJson) {
+    RETURN_IF_ERROR(CheckJson(contents, name));
+  }
+  ASSIGN_OR_RETURN(const YamlNodePtr root, ParseYaml(contents, name));
+  text->lines = FindFieldLines(*root, *v1::JobSpec::descriptor());
+  return ReadMessage(*root, name, &text->spec, &text->notes);
+}
+
 }  // namespace
 
 absl::StatusOr<JobFileFormat> FormatOf(const std::string& path) {
@@ -85,24 +103,23 @@ absl::StatusOr<JobFileFormat> FormatOf(const std::string& path) {
       path, ": a job file ends in .yaml, .yml, .json or .textproto"));
 }
 
+JobFileText ReadJobText(const std::string& contents, const std::string& name,
+                        JobFileFormat format) {
+  JobFileText text;
+  text.status = Read(contents, name, format, &text);
+  return text;
+}
+
 absl::StatusOr<v1::JobSpec> ParseJobFile(const std::string& contents,
                                          const std::string& name,
                                          JobFileFormat format,
                                          std::vector<std::string>* notes) {
-  if (contents.size() > kMaxJobFileBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ":1: larger than ", kMaxJobFileBytes, " bytes"));
+  JobFileText text = ReadJobText(contents, name, format);
+  if (notes != nullptr) {
+    notes->insert(notes->end(), text.notes.begin(), text.notes.end());
   }
-  if (format == JobFileFormat::kTextproto) {
-    return ParseTextproto(contents, name, notes);
-  }
-  if (format == JobFileFormat::kJson) {
-    RETURN_IF_ERROR(CheckJson(contents, name));
-  }
-  ASSIGN_OR_RETURN(const YamlNodePtr root, ParseYaml(contents, name));
-  v1::JobSpec spec;
-  RETURN_IF_ERROR(ReadMessage(*root, name, &spec, notes));
-  return spec;
+  RETURN_IF_ERROR(text.status);
+  return std::move(text.spec);
 }
 
 }  // namespace comera

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "comera/v1/job.pb.h"
+#include "proto/field_lines.h"
 
 namespace comera {
 
@@ -19,12 +20,26 @@ inline constexpr size_t kMaxJobFileBytes = 1 << 20;
 // .pbtxt. InvalidArgument: it is another one.
 absl::StatusOr<JobFileFormat> FormatOf(const std::string& path);
 
-// Parses a job file's text without changing data paths. The result is
-// well-formed but not validated: see ValidateJobSpec. `name` stands for the
-// file in errors. InvalidArgument: `name:line: field: problem`.
-//
-// Former names of fields are read as the current ones; `notes`, unless null,
-// gets a line `name:line: ...` for each.
+// A job file's text as far as it could be read.
+struct JobFileText {
+  // Well-formed, but not validated: see ValidateJobSpec. Data paths are as they
+  // were written.
+  v1::JobSpec spec;
+  // Empty for textprotos and where the text has a syntax error.
+  FieldLines lines;
+  // A line `name:line: ...` for each field under a former name, which is read
+  // as the current one.
+  std::vector<std::string> notes;
+  // InvalidArgument, with a line `name:line: field: problem` for each mistake.
+  absl::Status status;
+};
+
+// Reads all that can be read. `name` stands for the file in errors.
+JobFileText ReadJobText(const std::string& contents, const std::string& name,
+                        JobFileFormat format);
+
+// Does the same for files without a mistake; notes are added to `notes` unless
+// it is null. InvalidArgument: as above.
 absl::StatusOr<v1::JobSpec> ParseJobFile(
     const std::string& contents, const std::string& name, JobFileFormat format,
     std::vector<std::string>* notes = nullptr);

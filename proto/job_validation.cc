@@ -174,19 +174,19 @@ void CheckObjective(const v1::JobSpec& spec, SpecChecker& check) {
 void CheckStartFrom(const v1::JobSpec& spec, SpecChecker& check) {
   if (!spec.has_start_from()) return;
   check.Require(spec.training().max_tokens() == 0, "training.max_tokens",
-                "excludes start_from, which is the end of an early stage");
-  const std::string field = "start_from.checkpoint";
+                "excludes start_from: the last step of the early stage is not "
+                "known");
   const auto checkpoint = ParseCheckpointName(spec.start_from().checkpoint());
-  check.Require(checkpoint.has_value(), field,
+  check.Require(checkpoint.has_value(), "start_from.checkpoint",
                 "must be jobs/{job}/checkpoints/{step}");
+  if (!checkpoint || checkpoint->second != spec.objective().early().steps()) {
+    // Another state than the end of the early stage goes on as its job did,
+    // which the trainer checks.
+    return;
+  }
   check.Require(spec.objective().has_late() && !spec.objective().early().only(),
                 "start_from",
-                "is the end of an early stage: objective.late is missing");
-  if (!checkpoint) return;
-  check.Require(checkpoint->second == spec.objective().early().steps(), field,
-                absl::StrCat("is of step ", checkpoint->second,
-                             ", the early stage ends with step ",
-                             spec.objective().early().steps()));
+                "is the end of the early stage: objective.late is missing");
 }
 
 // Muon steps on matrices as they are; GaLore, LoRA and LTE change what a step
@@ -308,8 +308,8 @@ void CheckAdministration(const v1::JobSpec& spec, SpecChecker& check) {
               spec.checkpoint().snapshot_every_steps(), 0, kMaxSteps);
 }
 
-// Refuses targets that no ranks can reach. Called only if the rest of the spec
-// is valid.
+// Refuses targets that no ranks can reach. Called only if what describes model,
+// data, compression and objective is valid.
 void CheckReachable(const v1::JobSpec& spec, SpecChecker& check) {
   if (!spec.objective().has_late() || spec.objective().early().only()) return;
   const v1::LateStage& late = spec.objective().late();
@@ -368,6 +368,8 @@ std::vector<FieldViolation> ValidateJobSpec(const v1::JobSpec& spec,
   CheckData(full, check);
   CheckCompression(full, check);
   CheckObjective(full, check);
+  // It relies on sizes, modes and targets, and on nothing that follows.
+  if (violations.empty()) CheckReachable(full, check);
   CheckOptimizerKind(full, check);
   CheckOptimizer(full.optimizer(), check);
   CheckTraining(full, check);
@@ -375,7 +377,6 @@ std::vector<FieldViolation> ValidateJobSpec(const v1::JobSpec& spec,
   CheckStartFrom(full, check);
   check.Require(!full.has_budget(), "budget",
                 "is for jobs with compression.method AUTO");
-  if (violations.empty()) CheckReachable(full, check);
   if (violations.empty() && filled != nullptr) *filled = std::move(full);
   return violations;
 }

@@ -45,4 +45,8 @@ bool HasHeadLayer(const v1::ModelSpec& model) {
   return !IsDecoder(model) && model.family() != v1::ModelSpec::DLRM;
 }
 
+int64_t HeadWidth(const v1::ModelSpec& model) {
+  return model.heads() > 0 ? model.hidden() / model.heads() : 0;
+}
+
 }  // namespace comera

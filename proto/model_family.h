@@ -31,6 +31,12 @@ bool HasOutputLayer(const v1::ModelSpec& model);
 // transform.
 bool HasHeadLayer(const v1::ModelSpec& model);
 
+// The widest head that the attention kernels for GPUs take, in columns.
+inline constexpr int64_t kMostGpuHeadWidth = 128;
+
+// Columns of an attention head; 0 for models without attention.
+int64_t HeadWidth(const v1::ModelSpec& model);
+
 }  // namespace comera
 
 #endif  // COMERA_PROTO_MODEL_FAMILY_H_

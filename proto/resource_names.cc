@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::string_view kJobs = "jobs/";
 constexpr std::string_view kModels = "/models/";
+constexpr std::string_view kAliases = "models/";
 constexpr std::string_view kCheckpoints = "/checkpoints/";
 constexpr std::string_view kSweeps = "sweeps/";
 constexpr std::string_view kQueues = "queues/";
@@ -56,6 +57,15 @@ std::optional<std::pair<std::string, std::string>> ParseArtifactName(
   return std::make_pair(*job, std::string(model));
 }
 
+bool IsModelAlias(std::string_view name) {
+  if (name.substr(0, kAliases.size()) != kAliases) return false;
+  name.remove_prefix(kAliases.size());
+  const size_t split = name.find('@');
+  return split != std::string_view::npos &&
+         IsResourceId(name.substr(0, split)) &&
+         IsResourceId(name.substr(split + 1));
+}
+
 std::string CheckpointName(std::string_view job, int64_t step) {
   return JobName(job).append(kCheckpoints).append(std::to_string(step));
 }
@@ -73,6 +83,14 @@ std::optional<std::pair<std::string, int64_t>> ParseCheckpointName(
     return std::nullopt;
   }
   return std::make_pair(*job, int64_t{std::stoll(std::string(step))});
+}
+
+std::string BestModelName(int64_t attempt) {
+  return "best-" + std::to_string(attempt);
+}
+
+std::string FinishFile(int64_t attempt) {
+  return "finish-" + std::to_string(attempt);
 }
 
 std::string SweepName(std::string_view id) {

@@ -25,6 +25,9 @@ std::string ArtifactName(std::string_view job, std::string_view model);
 std::optional<std::pair<std::string, std::string>> ParseArtifactName(
     std::string_view name);
 
+// Whether the name is an alias of a model, `models/{name}@{alias}`.
+bool IsModelAlias(std::string_view name);
+
 std::string CheckpointName(std::string_view job, int64_t step);
 // The job id and step in `jobs/{job}/checkpoints/{step}`.
 std::optional<std::pair<std::string, int64_t>> ParseCheckpointName(
@@ -33,6 +36,11 @@ std::optional<std::pair<std::string, int64_t>> ParseCheckpointName(
 // stage.
 inline constexpr char kEarlyStageArtifact[] = "early-stage";
 inline constexpr char kTrainingStateFile[] = "training_state.checkpoint";
+
+// The model that an attempt leaves when it is told to end before, e.g.
+// "best-2", and the file in the job's work folder that tells it so.
+std::string BestModelName(int64_t attempt);
+std::string FinishFile(int64_t attempt);
 
 std::string SweepName(std::string_view id);
 // The id in `sweeps/{sweep}`; nothing if the name is malformed.

@@ -6,10 +6,20 @@
 #include <cmath>
 
 namespace comera {
+namespace {
+
+constexpr int64_t kParameterBytes = sizeof(float);
+
+}  // namespace
 
 bool SearchTarget::higher_is_better() const {
   return metric != v1::LateStage::kTargetLoss &&
          metric != v1::LateStage::kTargetPerplexity;
+}
+
+int64_t SearchTarget::SizeOf(int64_t size, int64_t file_bytes) const {
+  if (bytes == 0 || file_bytes <= bytes) return size;
+  return std::max(size, (file_bytes + kParameterBytes - 1) / kParameterBytes);
 }
 
 bool SearchTarget::MeetsQuality(double value) const {
@@ -71,8 +81,8 @@ SearchTarget SearchTargetOf(const v1::LateStage& late) {
   if (late.has_target_parameters()) {
     target.parameters = late.target_parameters();
   } else if (late.has_target_bytes()) {
-    target.parameters =
-        late.target_bytes() / static_cast<int64_t>(sizeof(float));
+    target.bytes = late.target_bytes();
+    target.parameters = target.bytes / kParameterBytes;
   }
   return target;
 }

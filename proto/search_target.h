@@ -19,6 +19,9 @@ struct SearchTarget {
   double quality = 0;
   // The largest number of parameters; 0: none is asked for.
   int64_t parameters = 0;
+  // The largest file, where that is asked for; else 0. `parameters` are then
+  // those that fit without a header.
+  int64_t bytes = 0;
 
   // Whether more of the metric is better (accuracy), or less (loss).
   bool higher_is_better() const;
@@ -30,6 +33,9 @@ struct SearchTarget {
   bool MeetsSize(int64_t size) const {
     return parameters == 0 || size <= parameters;
   }
+  // The size, for MeetsSize, of a model whose exported file is known (0: is
+  // not). One that only its header makes too large counts as too large.
+  int64_t SizeOf(int64_t size, int64_t file_bytes) const;
   // How much of the target's value is missing; 0: it is met.
   double Shortfall(double value) const;
   // The metric in words: "accuracy", "loss".

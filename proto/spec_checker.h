@@ -27,12 +27,14 @@ class SpecChecker {
     if (!holds) Add(field, std::move(description));
   }
 
-  // Requires low <= value <= high.
+  // Requires low <= value <= high. Most fields cannot tell 0 from nothing.
   void Range(absl::string_view field, int64_t value, int64_t low, int64_t high,
              absl::string_view unit = "") {
+    const std::string range = absl::StrCat("must be ", low, " to ", high,
+                                           unit.empty() ? "" : " ", unit);
     Require(value >= low && value <= high, field,
-            absl::StrCat("must be ", low, " to ", high, unit.empty() ? "" : " ",
-                         unit, ", not ", value));
+            value == 0 ? absl::StrCat("is missing or 0; ", range)
+                       : absl::StrCat(range, ", not ", value));
   }
 
   // Requires 0 < value <= high.

@@ -3,16 +3,18 @@
 
 #include "proto/sweep_plan.h"
 
-#include <cmath>
 #include <map>
+#include <memory>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/sha256.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "proto/job_defaults.h"
 #include "proto/message_checks.h"
+#include "proto/search_target.h"
 #include "proto/spec_checker.h"
 #include "proto/sweep_runs.h"
 
@@ -24,7 +26,8 @@ constexpr size_t kMaxNameBytes = 256;
 // The limit on violations; this many show well enough what is wrong.
 constexpr size_t kMaxViolations = 32;
 
-std::string Deterministic(const google::protobuf::Message& message) {
+// Equal for equal messages only, and small, whatever these hold.
+std::string Digest(const google::protobuf::Message& message) {
   std::string bytes;
   {
     google::protobuf::io::StringOutputStream stream(&bytes);
@@ -32,7 +35,9 @@ std::string Deterministic(const google::protobuf::Message& message) {
     output.SetSerializationDeterministic(true);
     message.SerializeToCodedStream(&output);
   }
-  return bytes;
+  Sha256Stream digest;
+  digest.Add(bytes);
+  return digest.Finish();
 }
 
 void CheckAdministration(const v1::SweepSpec& spec, SpecChecker& check) {
@@ -70,10 +75,10 @@ class RunViolations {
     std::map<size_t, FieldViolation> sorted;
     for (const auto& [key, entry] : entries_) {
       if (entry.count == runs) {
-        sorted[entry.order] = {"job." + key.first, key.second};
+        sorted[entry.order] = {Path("job", key.first), key.second};
       } else {
         sorted[entry.order] = {
-            absl::StrCat("runs[", entry.run, "].", key.first),
+            Path(absl::StrCat("runs[", entry.run, "]"), key.first),
             absl::StrCat(
                 key.second, " (", entry.label,
                 entry.count > 1
@@ -89,6 +94,10 @@ class RunViolations {
   }
 
  private:
+  static std::string Path(const std::string& run, const std::string& field) {
+    return field.empty() ? run : absl::StrCat(run, ".", field);
+  }
+
   struct Entry {
     size_t count = 0;
     size_t order = 0;
@@ -99,7 +108,7 @@ class RunViolations {
 };
 
 // A key of everything on which the end of the early stage depends. Runs with
-// equal keys differ only in their late stages.
+// equal keys differ only in their late stages and names.
 std::string EarlyKey(v1::JobSpec spec) {
   spec.clear_display_name();
   spec.clear_labels();
@@ -109,44 +118,37 @@ std::string EarlyKey(v1::JobSpec spec) {
     late.set_max_steps(spec.objective().late().max_steps());
   }
   *spec.mutable_objective()->mutable_late() = late;
-  return Deterministic(spec);
+  return Digest(spec);
 }
 
-v1::JobSpec StageSpec(const v1::SweepSpec& sweep, v1::JobSpec spec) {
-  v1::ObjectiveSpec& objective = *spec.mutable_objective();
-  objective.mutable_early()->set_only(true);
-  v1::LateStage late;
-  late.set_max_steps(objective.late().max_steps());
-  *objective.mutable_late() = late;
-  spec.set_display_name(absl::StrCat(sweep.display_name().substr(0, 200),
-                                     sweep.display_name().empty() ? "" : " ",
-                                     "early stage"));
-  return WithDefaults(std::move(spec));
-}
-
-void ShareStages(const v1::SweepSpec& spec, SweepPlan* plan) {
-  if (spec.has_share_early_stage() && !spec.share_early_stage()) return;
-  std::map<std::string, std::vector<int>> groups;
-  for (size_t i = 0; i < plan->runs.size(); ++i) {
-    const v1::ObjectiveSpec& objective = plan->runs[i].spec.objective();
-    if (!objective.has_late() || objective.early().steps() == 0) continue;
+// Finds the runs that can share an early stage.
+class EarlyStages {
+ public:
+  void Add(int run, const v1::JobSpec& spec) {
+    const v1::ObjectiveSpec& objective = spec.objective();
+    if (!objective.has_late() || objective.early().steps() == 0) return;
     // Its last step would not be known.
-    if (plan->runs[i].spec.training().max_tokens() > 0) continue;
-    groups[EarlyKey(plan->runs[i].spec)].push_back(static_cast<int>(i));
+    if (spec.training().max_tokens() > 0) return;
+    groups_[EarlyKey(spec)].push_back(run);
   }
-  // Stages in the order of their first runs.
-  std::map<int, std::vector<int>> shared;
-  for (auto& [key, runs] : groups) {
-    if (runs.size() > 1) shared[runs.front()] = std::move(runs);
-  }
-  for (auto& [first, runs] : shared) {
-    for (int run : runs) {
-      plan->runs[run].stage = static_cast<int>(plan->stages.size());
+
+  void Share(SweepPlan* plan) {
+    // Stages in the order of their first runs.
+    std::map<int, std::vector<int>> shared;
+    for (auto& [key, runs] : groups_) {
+      if (runs.size() > 1) shared[runs.front()] = std::move(runs);
     }
-    plan->stages.push_back(
-        {StageSpec(spec, plan->runs[first].spec), std::move(runs)});
+    for (auto& [first, runs] : shared) {
+      for (int run : runs) {
+        plan->runs[run].stage = static_cast<int>(plan->stages.size());
+      }
+      plan->stages.push_back({std::move(runs)});
+    }
   }
-}
+
+ private:
+  std::map<std::string, std::vector<int>> groups_;
+};
 
 // Shortens the name without splitting a UTF-8 character.
 std::string CutName(std::string name) {
@@ -159,26 +161,60 @@ std::string CutName(std::string name) {
   return name;
 }
 
+// The run of that point as the file says it, without its defaults.
+v1::JobSpec SpecAt(const SweepPlan& plan, const SweepChange& change,
+                   SpecChecker& check) {
+  const v1::JobSpec& base = plan.source->job();
+  v1::JobSpec spec = base;
+  ApplyChange(change, &spec, check);
+  if (plan.search_steps > 0) {
+    PlanSearchSteps(base.objective(), plan.search_steps, &spec);
+  }
+  return spec;
+}
+
+// Notes of the run what is asked for again and again.
+void Summarize(const v1::JobSpec& spec, SweepPlan::Run* run) {
+  const v1::LateStage& late = spec.objective().late();
+  run->method = spec.compression().method();
+  run->early_steps = spec.objective().early().steps();
+  run->late_targets = late.targets_size();
+  run->target_ratio = late.target_ratio();
+  run->target_parameters = SearchTargetOf(late).parameters;
+}
+
+void CheckRunSize(const v1::JobSpec& spec, const SweepLimits& limits,
+                  std::vector<FieldViolation>* violations) {
+  const size_t bytes = spec.ByteSizeLong();
+  if (bytes <= limits.run_bytes) return;
+  violations->push_back(
+      {"", absl::StrCat("has ", bytes, " bytes, of at most ", limits.run_bytes,
+                        ": name many files by a pattern or a dataset")});
+}
+
 // Plans the runs of a checked specification. `steps`, unless it is 0, is what
 // each run of a search is planned with.
-SweepPlan PlanRuns(const v1::SweepSpec& spec, int64_t steps,
+SweepPlan PlanRuns(std::shared_ptr<const v1::SweepSpec> spec, int64_t steps,
+                   const SweepLimits& limits,
                    std::vector<FieldViolation>* violations) {
   SweepPlan plan;
   SpecChecker check(violations);
-  const std::vector<SweepChange> changes = SweepChanges(spec, check);
+  const int points = CountSweepPoints(*spec, limits.total_bytes, check);
   if (!violations->empty()) return plan;
+  plan.source = std::move(spec);
+  plan.search_steps = steps;
 
   RunViolations wrong;
   std::set<std::string> seen, filled, told;
-  for (const SweepChange& change : changes) {
+  // Runs whose early stages are the same, in the order of their first ones.
+  EarlyStages early;
+  for (int point = 0; point < points; ++point) {
+    const SweepChange change = SweepPointAt(*plan.source, point);
     SweepPlan::Run run;
-    run.label = SweepLabel(change.point);
-    run.spec = spec.job();
+    run.label = CutName(SweepLabel(change.point));
+    run.point = point;
     const size_t before = violations->size();
-    ApplyChange(change, &run.spec, check);
-    if (steps > 0) {
-      PlanSearchSteps(spec.job().objective(), steps, &run.spec);
-    }
+    v1::JobSpec job = SpecAt(plan, change, check);
     // A bad value of an axis appears in every run that has it, so it is
     // reported once.
     while (violations->size() > before &&
@@ -187,26 +223,27 @@ SweepPlan PlanRuns(const v1::SweepSpec& spec, int64_t steps,
     }
     if (violations->size() >= kMaxViolations) break;
     if (!violations->empty()) continue;
-    if (!seen.insert(Deterministic(run.spec)).second) continue;
-    const std::vector<FieldViolation> bad =
-        ValidateJobSpec(run.spec, &run.spec);
+    if (!seen.insert(Digest(job)).second) continue;
+    std::vector<FieldViolation> bad = ValidateJobSpec(job, &job);
+    CheckRunSize(job, limits, &bad);
     const int index = static_cast<int>(plan.runs.size());
     for (const FieldViolation& violation : bad) {
       wrong.Add(index, run.label, violation);
     }
     if (bad.empty()) {
-      if (!filled.insert(Deterministic(run.spec)).second) continue;
+      if (!filled.insert(Digest(job)).second) continue;
+      Summarize(job, &run);
+      early.Add(index, job);
+      plan.queues.insert(job.queue());
     }
-    const std::string& base = spec.display_name().empty()
-                                  ? spec.job().display_name()
-                                  : spec.display_name();
-    run.spec.set_display_name(CutName(absl::StrCat(
-        base, base.empty() || run.label.empty() ? "" : " ", run.label)));
     plan.runs.push_back(std::move(run));
   }
   if (violations->empty()) wrong.Report(plan.runs.size(), violations);
   if (!violations->empty()) return SweepPlan();
-  ShareStages(spec, &plan);
+  if (!plan.source->has_share_early_stage() ||
+      plan.source->share_early_stage()) {
+    early.Share(&plan);
+  }
   return plan;
 }
 
@@ -223,24 +260,25 @@ bool IsSound(const v1::JobSpec& base, const v1::SweepPoint& point) {
   return violations.empty() && ValidateJobSpec(job, nullptr).empty();
 }
 
-SweepPlan PlanSearch(const v1::SweepSpec& spec,
+SweepPlan PlanSearch(const v1::SweepSpec& spec, const SweepLimits& limits,
                      std::vector<FieldViolation>* violations) {
   SpecChecker check(violations);
   CheckSearch(spec, check);
   if (!violations->empty()) return SweepPlan();
-  v1::SweepSpec planned = WithCandidates(spec, {}, nullptr);
-  if (planned.list().empty()) {
+  auto planned =
+      std::make_shared<v1::SweepSpec>(WithCandidates(spec, {}, nullptr));
+  if (planned->list().empty()) {
     check.Add("job.objective.late",
               "asks for a size that no model of this family can have");
     return SweepPlan();
   }
-  *planned.mutable_job() = SearchBaseJob(spec);
+  *planned->mutable_job() = SearchBaseJob(spec);
   // How many of the runs are candidates of their own follows from which of them
   // share an early stage; what each may do follows from that.
-  SweepPlan plan = PlanRuns(planned, 2, violations);
+  SweepPlan plan = PlanRuns(planned, 2, limits, violations);
   if (!violations->empty()) return SweepPlan();
   return PlanRuns(planned, FirstSearchSteps(spec.job(), CountEntrants(plan)),
-                  violations);
+                  limits, violations);
 }
 
 }  // namespace
@@ -251,20 +289,48 @@ int CountEntrants(const SweepPlan& plan) {
   return entrants;
 }
 
+v1::JobSpec SweepPlan::RunSpec(int run) const {
+  std::vector<FieldViolation> none;
+  SpecChecker check(&none);
+  const SweepChange change = SweepPointAt(*source, runs[run].point);
+  v1::JobSpec spec = WithDefaults(SpecAt(*this, change, check));
+  const std::string& label = runs[run].label;
+  const std::string& base = source->display_name().empty()
+                                ? source->job().display_name()
+                                : source->display_name();
+  spec.set_display_name(CutName(
+      absl::StrCat(base, base.empty() || label.empty() ? "" : " ", label)));
+  return spec;
+}
+
+v1::JobSpec SweepPlan::StageSpec(int stage) const {
+  v1::JobSpec spec = RunSpec(stages[stage].runs.front());
+  v1::ObjectiveSpec& objective = *spec.mutable_objective();
+  objective.mutable_early()->set_only(true);
+  v1::LateStage late;
+  late.set_max_steps(objective.late().max_steps());
+  *objective.mutable_late() = late;
+  const std::string& name = source->display_name();
+  spec.set_display_name(absl::StrCat(name.substr(0, 200),
+                                     name.empty() ? "" : " ", "early stage"));
+  return WithDefaults(std::move(spec));
+}
+
 SweepPlan PlanSweep(const v1::SweepSpec& spec,
-                    std::vector<FieldViolation>* violations) {
+                    std::vector<FieldViolation>* violations,
+                    const SweepLimits& limits) {
   CheckFields(spec, violations);
   if (!violations->empty()) return SweepPlan();
   SpecChecker check(violations);
   CheckAdministration(spec, check);
   if (!violations->empty()) return SweepPlan();
-  if (IsSearch(spec.job())) return PlanSearch(spec, violations);
+  if (IsSearch(spec.job())) return PlanSearch(spec, limits, violations);
   check.Require(!spec.has_search(), "search",
                 "is for jobs with compression.method AUTO");
   check.Require(!spec.job().has_budget(), "job.budget",
                 "is for jobs with compression.method AUTO");
   if (!violations->empty()) return SweepPlan();
-  return PlanRuns(spec, 0, violations);
+  return PlanRuns(std::make_shared<v1::SweepSpec>(spec), 0, limits, violations);
 }
 
 v1::SweepSpec WithCandidates(v1::SweepSpec spec,

@@ -19,32 +19,40 @@ namespace {
 
 constexpr int kMaxFieldAxes = 16;
 
-// The most bytes that the base job may have in all runs together.
-constexpr size_t kMaxExpandedBytes = size_t{64} << 20;
-
-// Combines each value of the axis with each change so far.
-template <typename Apply>
-void Nest(int values, const Apply& apply, std::vector<SweepChange>* changes) {
-  if (values == 0) return;
-  std::vector<SweepChange> nested;
-  for (const SweepChange& change : *changes) {
-    for (int i = 0; i < values; ++i) {
-      nested.push_back(change);
-      apply(i, &nested.back());
-    }
+// The number of values of each axis, the slowest first; an axis without values
+// has one, which changes nothing.
+std::vector<int64_t> AxisSizes(const v1::SweepGrid& grid) {
+  std::vector<int64_t> sizes = {std::max(1, grid.methods_size()),
+                                std::max(1, grid.ranks_size())};
+  for (const v1::FieldValues& axis : grid.fields()) {
+    sizes.push_back(std::max(1, axis.values_size()));
   }
-  *changes = std::move(nested);
+  sizes.push_back(std::max(1, grid.seeds_size()));
+  sizes.push_back(std::max(1, grid.targets_size()));
+  return sizes;
 }
 
-// Returns false if the runs together would be too large to make. Values of
-// axes do not count: there are few of them, and none is long.
-bool CheckBytes(const v1::SweepSpec& spec, size_t runs, SpecChecker& check) {
-  const size_t bytes = spec.job().ByteSizeLong();
-  // Neither factor exceeds what a message can hold, so nothing overflows.
-  if (bytes * runs <= kMaxExpandedBytes) return true;
-  check.Add("job",
-            absl::StrCat("has ", bytes, " bytes; ", runs,
-                         " such runs have more than ", kMaxExpandedBytes >> 20,
+// The bytes that the axes' values have in all runs together, and the number of
+// runs.
+struct GridSize {
+  int64_t runs = 1;
+  double value_bytes = 0;
+};
+
+// Returns false if the runs together would be too large to make. A double holds
+// any product of what a message can hold.
+bool CheckBytes(const v1::SweepSpec& spec, size_t runs, double value_bytes,
+                size_t max_bytes, SpecChecker& check) {
+  const auto job_bytes = static_cast<double>(spec.job().ByteSizeLong());
+  const double bytes = job_bytes * static_cast<double>(runs) + value_bytes;
+  if (bytes <= static_cast<double>(max_bytes)) return true;
+  const bool job = job_bytes * static_cast<double>(runs) >= value_bytes;
+  check.Add(job               ? "job"
+            : spec.has_grid() ? "grid"
+                              : "list",
+            absl::StrCat("makes ", runs, " runs of ",
+                         static_cast<int64_t>(bytes / (1 << 20)),
+                         " MiB together, of at most ", max_bytes >> 20,
                          " MiB: upload long lists of files as a "
                          "dataset, or make several sweeps"));
   return false;
@@ -52,7 +60,8 @@ bool CheckBytes(const v1::SweepSpec& spec, size_t runs, SpecChecker& check) {
 
 // Returns false if there are too many runs, they are too large together, or an
 // axis is malformed.
-bool CheckGrid(const v1::SweepSpec& spec, SpecChecker& check) {
+bool CheckGrid(const v1::SweepSpec& spec, size_t max_bytes, GridSize* size,
+               SpecChecker& check) {
   const v1::SweepGrid& grid = spec.grid();
   if (grid.fields_size() > kMaxFieldAxes) {
     check.Range("grid.fields", grid.fields_size(), 0, kMaxFieldAxes, "entries");
@@ -70,21 +79,29 @@ bool CheckGrid(const v1::SweepSpec& spec, SpecChecker& check) {
       sound = false;
     }
   }
-  int64_t runs = 1;
-  std::vector<int> sizes = {grid.methods_size(), grid.ranks_size(),
-                            grid.seeds_size(), grid.targets_size()};
-  for (const v1::FieldValues& axis : grid.fields()) {
-    sizes.push_back(axis.values_size());
-  }
-  for (int size : sizes) {
+  for (const int64_t axis : AxisSizes(grid)) {
     // Each factor is bounded by the size of a message, so the product does not
     // overflow.
-    runs *= std::max(1, size);
-    if (runs <= kMaxSweepRuns) continue;
+    size->runs *= axis;
+    if (size->runs <= kMaxSweepRuns) continue;
     check.Add("grid", absl::StrCat("makes more than ", kMaxSweepRuns, " runs"));
     return false;
   }
-  return CheckBytes(spec, static_cast<size_t>(runs), check) && sound;
+  const auto runs = static_cast<double>(size->runs);
+  for (const v1::FieldValues& axis : grid.fields()) {
+    double bytes = 0;
+    for (const std::string& value : axis.values()) {
+      bytes += static_cast<double>(value.size() + axis.path().size());
+    }
+    size->value_bytes += bytes * runs / std::max(1, axis.values_size());
+  }
+  for (const v1::Target& target : grid.targets()) {
+    size->value_bytes += static_cast<double>(target.ByteSizeLong()) * runs /
+                         std::max(1, grid.targets_size());
+  }
+  return CheckBytes(spec, static_cast<size_t>(size->runs), size->value_bytes,
+                    max_bytes, check) &&
+         sound;
 }
 
 bool CheckList(const v1::SweepSpec& spec, SpecChecker& check) {
@@ -197,63 +214,67 @@ void KeepSize(v1::JobSpec* spec) {
 
 }  // namespace
 
-std::vector<SweepChange> SweepChanges(const v1::SweepSpec& spec,
-                                      SpecChecker& check) {
-  std::vector<SweepChange> changes;
+int CountSweepPoints(const v1::SweepSpec& spec, size_t max_bytes,
+                     SpecChecker& check) {
   if (spec.has_grid() == (spec.list_size() > 0)) {
     check.Add("grid", "exactly one of grid and list must be given");
-    return {};
+    return 0;
   }
+  if (spec.has_grid()) {
+    GridSize size;
+    return CheckGrid(spec, max_bytes, &size, check)
+               ? static_cast<int>(size.runs)
+               : 0;
+  }
+  if (!CheckList(spec, check)) return 0;
+  double value_bytes = 0;
+  for (const v1::SweepPoint& point : spec.list()) {
+    value_bytes += static_cast<double>(point.ByteSizeLong());
+  }
+  return CheckBytes(spec, spec.list_size(), value_bytes, max_bytes, check)
+             ? spec.list_size()
+             : 0;
+}
+
+SweepChange SweepPointAt(const v1::SweepSpec& spec, int index) {
+  SweepChange change;
   if (!spec.has_grid()) {
-    if (!CheckList(spec, check) || !CheckBytes(spec, spec.list_size(), check)) {
-      return {};
+    change.point = spec.list(index);
+    for (int f = 0; f < change.point.fields_size(); ++f) {
+      change.field_sources.push_back(
+          absl::StrCat("list[", index, "].fields[", f, "]"));
     }
-    for (int i = 0; i < spec.list_size(); ++i) {
-      SweepChange change;
-      change.point = spec.list(i);
-      for (int f = 0; f < spec.list(i).fields_size(); ++f) {
-        change.field_sources.push_back(
-            absl::StrCat("list[", i, "].fields[", f, "]"));
-      }
-      changes.push_back(std::move(change));
-    }
-    return changes;
+    return change;
   }
   const v1::SweepGrid& grid = spec.grid();
-  if (!CheckGrid(spec, check)) return {};
-  changes.emplace_back();
-  Nest(
-      grid.methods_size(),
-      [&](int i, SweepChange* c) { c->point.set_method(grid.methods(i)); },
-      &changes);
-  Nest(
-      grid.ranks_size(),
-      [&](int i, SweepChange* c) { c->point.set_ranks(grid.ranks(i)); },
-      &changes);
-  for (int axis = 0; axis < grid.fields_size(); ++axis) {
-    const v1::FieldValues& values = grid.fields(axis);
-    Nest(
-        values.values_size(),
-        [&](int i, SweepChange* c) {
-          v1::FieldValue* field = c->point.add_fields();
-          field->set_path(values.path());
-          field->set_value(values.values(i));
-          c->field_sources.push_back(
-              absl::StrCat("grid.fields[", axis, "].values[", i, "]"));
-        },
-        &changes);
+  std::vector<int64_t> at = AxisSizes(grid);
+  int64_t rest = index;
+  for (auto axis = at.rbegin(); axis != at.rend(); ++axis) {
+    const int64_t size = *axis;
+    *axis = rest % size;
+    rest /= size;
   }
-  Nest(
-      grid.seeds_size(),
-      [&](int i, SweepChange* c) { c->point.set_seed(grid.seeds(i)); },
-      &changes);
-  Nest(
-      grid.targets_size(),
-      [&](int i, SweepChange* c) {
-        *c->point.mutable_target() = grid.targets(i);
-      },
-      &changes);
-  return changes;
+  auto value = at.begin();
+  const auto next = [&value] { return static_cast<int>(*value++); };
+  const int method = next();
+  if (grid.methods_size() > 0) change.point.set_method(grid.methods(method));
+  const int ranks = next();
+  if (grid.ranks_size() > 0) change.point.set_ranks(grid.ranks(ranks));
+  for (int axis = 0; axis < grid.fields_size(); ++axis) {
+    const int at_value = next();
+    v1::FieldValue* field = change.point.add_fields();
+    field->set_path(grid.fields(axis).path());
+    field->set_value(grid.fields(axis).values(at_value));
+    change.field_sources.push_back(
+        absl::StrCat("grid.fields[", axis, "].values[", at_value, "]"));
+  }
+  const int seed = next();
+  if (grid.seeds_size() > 0) change.point.set_seed(grid.seeds(seed));
+  const int target = next();
+  if (grid.targets_size() > 0) {
+    *change.point.mutable_target() = grid.targets(target);
+  }
+  return change;
 }
 
 std::string SweepLabel(const v1::SweepPoint& point) {

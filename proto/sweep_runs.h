@@ -2,6 +2,7 @@
 #ifndef COMERA_PROTO_SWEEP_RUNS_H_
 #define COMERA_PROTO_SWEEP_RUNS_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -18,10 +19,14 @@ struct SweepChange {
   std::vector<std::string> field_sources;
 };
 
-// Returns the points of the list, or those of the grid in order, without
-// removing duplicates; empty after a violation.
-std::vector<SweepChange> SweepChanges(const v1::SweepSpec& spec,
-                                      SpecChecker& check);
+// Returns the number of points of the list or grid, duplicates included; 0
+// after a violation. `max_bytes` is SweepLimits::total_bytes.
+int CountSweepPoints(const v1::SweepSpec& spec, size_t max_bytes,
+                     SpecChecker& check);
+
+// Returns that point: of the list, or of the grid, whose last axis changes
+// first. `index` must be below CountSweepPoints.
+SweepChange SweepPointAt(const v1::SweepSpec& spec, int index);
 
 // Returns the point's own label or, e.g., "method=comera seed=2 loss=2.9
 // ratio=0.5"; empty for an empty point.

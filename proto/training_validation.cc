@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/data_path_check.h"
+#include "proto/model_family.h"
 
 namespace comera {
 namespace {
@@ -110,8 +111,10 @@ void CheckTraining(const v1::JobSpec& spec, SpecChecker& check) {
               kMaxSteps);
   check.Range("training.validate_every_steps", training.validate_every_steps(),
               1, kMaxSteps);
-  check.Range("training.validation_samples", training.validation_samples(), -1,
-              kMaxSteps);
+  if (training.validation_samples() != -1) {
+    check.Range("training.validation_samples", training.validation_samples(), 1,
+                kMaxSteps);
+  }
   check.Range("resources.processes", resources.processes(), 1, 1024);
   if (resources.min_processes() != 0) {
     check.Range("resources.min_processes", resources.min_processes(), 1,
@@ -129,6 +132,17 @@ void CheckTraining(const v1::JobSpec& spec, SpecChecker& check) {
                     resources.device() != v1::ResourceSpec::CPU,
                 "training.precision",
                 "TF32 needs a GPU, resources.device is CPU");
+  const int64_t width = HeadWidth(spec.model());
+  if (resources.device() == v1::ResourceSpec::GPU) {
+    check.Require(width <= kMostGpuHeadWidth, "model.heads",
+                  absl::StrCat("heads of ", width, " columns; a GPU takes ",
+                               kMostGpuHeadWidth,
+                               " at most (or resources.device: CPU)"));
+  }
+  check.Require(width <= kMostGpuHeadWidth ||
+                    training.precision() != v1::TrainingSpec::TF32,
+                "training.precision",
+                "TF32 needs a GPU, which the model's heads are too wide for");
   check.Range("training.max_tokens", training.max_tokens(), 0, kMaxTokens);
   check.Require(
       training.spike_factor() == 0 ||

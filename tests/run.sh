@@ -10,13 +10,22 @@
 #   tests/run.sh --asan     unit and integration tests under AddressSanitizer
 #                           and UndefinedBehaviorSanitizer
 #   tests/run.sh --tsan     the same under ThreadSanitizer
+#   tests/run.sh --thread_safety  Clang's thread safety analysis, which runs
+#                           nothing (tests/thread_safety/check.sh)
 #   tests/run.sh --fuzz     every fuzz target for a minute, with Clang; other
 #                           arguments go to tests/fuzz/run.sh
 #   tests/run.sh --chaos    five minutes of random faults; other arguments go to
-#                           tests/e2e/chaos.sh (every test run has half a minute)
+#                           tests/e2e/chaos.sh (every test run has a minute)
+#   tests/run.sh --upgrade  the programs of the commit before beside those of
+#                           this one; another argument goes to
+#                           tests/e2e/upgrade.sh
 #
 # COMERA_SHARED_DIR names the folder with golden/ and data/; default: shared/
 # beside the checkout. Tests that need it are skipped, and say so, without it.
+# COMERA_OLDER_PROGRAMS names a folder with the programs of an earlier version
+# (comera, comera-server, comera-worker, comera-trainer), which tests/e2e/upgrade.sh
+# then runs beside these. Default: those that an earlier run at one of the last
+# 20 commits kept in ~/.cache/comera/programs; without any, that is skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,8 +34,10 @@ case "${1:-}" in
   "") ;;
   --asan) flags=(--config=asan --build_tests_only) ;;
   --tsan) flags=(--config=tsan --build_tests_only) ;;
+  --thread_safety) exec tests/thread_safety/check.sh "${@:2}" ;;
   --fuzz) exec tests/fuzz/run.sh "${@:2}" ;;
   --chaos) exec tests/e2e/chaos.sh "${@:2}" ;;
+  --upgrade) exec tests/e2e/upgrade.sh "${@:2}" ;;
   -h | --help)
     sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//'
     exit 0
@@ -124,6 +135,40 @@ if [ ${#flags[@]} -eq 0 ]; then
     cuda="CUDA $version: FAILED to build with --config=cuda"
   fi
 fi
+
+# Upgrades. A build of the commit before would double the time, so its programs
+# are those that its own run has kept.
+upgrade="upgrade: not checked with a sanitizer"
+kept=${XDG_CACHE_HOME:-$HOME/.cache}/comera/programs
+if [ ${#flags[@]} -eq 0 ]; then
+  older=${COMERA_OLDER_PROGRAMS:-}
+  if [ -z "$older" ]; then
+    for commit in $(git rev-list --max-count=20 HEAD^ 2>/dev/null || true); do
+      [ -d "$kept/$commit" ] && older=$kept/$commit && break
+    done
+  fi
+  if [ -z "$older" ]; then
+    skipped=$((skipped + 1))
+    upgrade="upgrade: not checked, no earlier version's programs are here (COMERA_OLDER_PROGRAMS)"
+  elif tests/e2e/upgrade.sh "$older"; then
+    passed=$((passed + 1))
+    upgrade="upgrade: works beside $older"
+  else
+    failed=$((failed + 1))
+    upgrade="upgrade: FAILED beside $older"
+  fi
+  # The next commits' runs use these programs; those of the last three stay.
+  if [ "$failed" -eq 0 ] && [ -z "$(git status --porcelain 2>&1)" ]; then
+    programs=$kept/$(git rev-parse HEAD)
+    mkdir -p "$programs"
+    cp -fL bazel-bin/client/comera bazel-bin/server/comera-server \
+      bazel-bin/worker/comera-worker \
+      bazel-bin/worker/trainer/comera-trainer "$programs"
+    find "$kept" -mindepth 1 -maxdepth 1 -type d -printf '%T@ %p\n' | sort -rn |
+      tail -n +4 | cut -d' ' -f2- | xargs -r -d '\n' rm -rf
+  fi
+fi
 echo "$cuda"
+echo "$upgrade"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -50,9 +50,10 @@ class Connection : public HttpConnection,
                    public std::enable_shared_from_this<Connection<Stream>> {
  public:
   template <typename... Arguments>
-  Connection(std::shared_ptr<HttpConnections> all,
+  Connection(std::shared_ptr<HttpConnections> all, HttpPlace place,
              std::shared_ptr<asio::ssl::context> tls, Arguments&&... arguments)
       : all_(std::move(all)),
+        place_(std::move(place)),
         tls_(std::move(tls)),
         stream_(std::forward<Arguments>(arguments)...),
         buffer_(all_->options().max_header_bytes + kMaxAhead) {}
@@ -60,7 +61,7 @@ class Connection : public HttpConnection,
   ~Connection() override { all_->Remove(this); }
 
   void Begin() {
-    all_->Add(this->shared_from_this());
+    all_->Add(this->shared_from_this(), place_);
     asio::post(stream_.get_executor(),
                [self = this->shared_from_this()] { self->BeginNow(); });
   }
@@ -183,7 +184,9 @@ class Connection : public HttpConnection,
     parser_->header_limit(
         static_cast<uint32_t>(all_->options().max_header_bytes));
     parser_->body_limit(all_->options().max_body_bytes);
-    Arm(all_->options().idle_timeout);
+    Arm(first_request_ ? std::min(all_->options().first_head_timeout,
+                                  all_->options().idle_timeout)
+                       : all_->options().idle_timeout);
     http::async_read_header(
         stream_, buffer_, *parser_,
         [self = this->shared_from_this()](Error error, size_t) {
@@ -211,6 +214,10 @@ class Connection : public HttpConnection,
     if (head.count(http::field::host) > 1 ||
         (head.version() >= 11 && head.count(http::field::host) == 0)) {
       return Refuse(400, "a request needs one header Host");
+    }
+    first_request_ = false;
+    if (place_.reserved && !all_->options().admits_when_full(RequestOf(head))) {
+      return Refuse(503, "the server has no more connections");
     }
     size_t length = 0;
     if (const auto known = parser_->content_length()) {
@@ -255,24 +262,13 @@ class Connection : public HttpConnection,
     }
     if (error) return CloseNow();
     auto message = parser_->release();
-    HttpRequest request;
-    request.method = std::string(message.method_string());
+    HttpRequest request = RequestOf(message);
     is_head_ = request.method == "HEAD";
     if (is_head_) request.method = "GET";
-    const std::string target(message.target());
-    const size_t mark = target.find('?');
-    request.path = target.substr(0, mark);
-    if (mark != std::string::npos) request.query = target.substr(mark + 1);
-    for (const auto& field : message) {
-      request.headers.emplace_back(std::string(field.name_string()),
-                                   std::string(field.value()));
-    }
     request.body = std::move(message.body());
     ReleaseBody(std::min(request.body.size(), body_bytes_));
-    request.peer = peer_;
-    request.certificate_name = certificate_name_;
-    request.tls = std::is_same_v<Stream, TlsStream>;
-    keep_alive_ = message.keep_alive();
+    keep_alive_ = message.keep_alive() && !place_.reserved;
+    if (place_.reserved) all_->Keep(this);
     chunks_ = message.version() >= 11;
     parser_.reset();
     Disarm();
@@ -282,6 +278,24 @@ class Connection : public HttpConnection,
     WatchPeer(true);
     all_->handler()(std::make_shared<Exchange<Stream>>(this->shared_from_this(),
                                                        std::move(request)));
+  }
+
+  // All but the body.
+  HttpRequest RequestOf(const http::request<http::string_body>& message) const {
+    HttpRequest request;
+    request.method = std::string(message.method_string());
+    const std::string target(message.target());
+    const size_t mark = target.find('?');
+    request.path = target.substr(0, mark);
+    if (mark != std::string::npos) request.query = target.substr(mark + 1);
+    for (const auto& field : message) {
+      request.headers.emplace_back(std::string(field.name_string()),
+                                   std::string(field.value()));
+    }
+    request.peer = peer_;
+    request.certificate_name = certificate_name_;
+    request.tls = std::is_same_v<Stream, TlsStream>;
+    return request;
   }
 
   // Answers what is no request, and closes.
@@ -336,6 +350,7 @@ class Connection : public HttpConnection,
   void Answered() {
     EndAnswer();
     if (keep_alive_) return ReadHead();
+    if (place_.reserved) all_->MayGo(this->shared_from_this());
     Error error;
     socket().shutdown(Tcp::socket::shutdown_send, error);
     Arm(kLinger);
@@ -472,6 +487,7 @@ class Connection : public HttpConnection,
     if (closed_) return;
     closed_ = true;
     all_->Closed();
+    all_->Leave(place_, this);
     watches_peer_ = false;
     due_ms_ = kNever;
     Error error;
@@ -485,6 +501,7 @@ class Connection : public HttpConnection,
   }
 
   const std::shared_ptr<HttpConnections> all_;
+  const HttpPlace place_;
   // Outlives the stream made with it.
   const std::shared_ptr<asio::ssl::context> tls_;
   Stream stream_;
@@ -501,6 +518,7 @@ class Connection : public HttpConnection,
   bool watches_peer_ = false;
 
   bool closed_ = false;
+  bool first_request_ = true;
   bool keep_alive_ = true;
   bool is_head_ = false;
   // From a request to the end of its answer.
@@ -561,18 +579,19 @@ class Exchange : public HttpExchange {
 
 }  // namespace
 
-void HttpConnection::Start(Tcp::socket socket,
+void HttpConnection::Start(Tcp::socket socket, HttpPlace place,
                            std::shared_ptr<asio::ssl::context> tls,
                            std::shared_ptr<HttpConnections> all) {
   if (tls == nullptr) {
-    std::make_shared<Connection<Tcp::socket>>(std::move(all), nullptr,
-                                              std::move(socket))
+    std::make_shared<Connection<Tcp::socket>>(std::move(all), std::move(place),
+                                              nullptr, std::move(socket))
         ->Begin();
     return;
   }
   asio::ssl::context& context = *tls;
-  std::make_shared<Connection<TlsStream>>(std::move(all), std::move(tls),
-                                          std::move(socket), context)
+  std::make_shared<Connection<TlsStream>>(std::move(all), std::move(place),
+                                          std::move(tls), std::move(socket),
+                                          context)
       ->Begin();
 }
 

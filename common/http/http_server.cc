@@ -12,6 +12,7 @@
 #include <boost/asio/strand.hpp>
 #include <chrono>
 #include <future>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "common/http/http_connection.h"
 #include "common/http/tls_context.h"
 #include "common/log.h"
+#include "common/peer_key.h"
 #include "common/status_macros.h"
 #include "common/steady_time.h"
 
@@ -158,6 +160,14 @@ class HttpServer::Impl {
   }
 
  private:
+  std::optional<HttpPlace> Enter(const Tcp::socket& socket) {
+    Error error;
+    Tcp::endpoint peer = socket.remote_endpoint(error);
+    // It has left already.
+    if (error) return std::nullopt;
+    return all_->Enter(PeerKey(peer.data()), max_connections_);
+  }
+
   void Accept() {
     acceptor_.async_accept(
         asio::make_strand(io_), [this](Error error, Tcp::socket socket) {
@@ -172,8 +182,8 @@ class HttpServer::Impl {
             });
             return;
           }
-          if (all_->size() < static_cast<size_t>(max_connections_)) {
-            HttpConnection::Start(std::move(socket),
+          if (auto place = Enter(socket)) {
+            HttpConnection::Start(std::move(socket), *std::move(place),
                                   tls_ ? tls_->context() : nullptr, all_);
           }
           Accept();

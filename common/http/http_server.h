@@ -29,6 +29,17 @@ class HttpServer {
     // Further ones are closed at once. It should be less than the files that
     // the process may have open.
     int max_connections = 20000;
+    // The same of one address (PeerKey), and of one of loopback, where a proxy
+    // may speak for many; 0: no bound of its own.
+    int connections_per_address = 0;
+    int connections_per_loopback_address = 0;
+    // Further places when max_connections are open, for requests that
+    // admits_when_full lets in by their head; the others are answered with 503.
+    // Each serves one request. Where they are taken too, one that is not being
+    // answered makes room: first those that were, then the oldest.
+    int reserved_connections = 32;
+    // Null: there are no such places.
+    std::function<bool(const HttpRequest&)> admits_when_full;
     size_t max_header_bytes = 16 << 10;
     size_t max_body_bytes = 4 << 20;
     // The size of all bodies that are being read or handled.
@@ -37,6 +48,9 @@ class HttpServer {
     // senders of large ones, whom nobody knows yet, do not shut out everybody.
     size_t small_body_bytes = 16 << 10;
     absl::Duration handshake_timeout = absl::Seconds(10);
+    // From the connection to the end of its first request's head, if that is
+    // less than idle_timeout.
+    absl::Duration first_head_timeout = absl::Seconds(10);
     // From one answer to the end of the next request's head.
     absl::Duration idle_timeout = absl::Seconds(75);
     absl::Duration body_timeout = absl::Seconds(60);
@@ -44,8 +58,8 @@ class HttpServer {
     absl::Duration write_timeout = absl::Seconds(30);
     // How long a stream is silent before it gets its idle text.
     absl::Duration idle_text_after = absl::Seconds(15);
-    // Whether a caller that leaves before the answer begins is noticed, within a
-    // second. A caller that only closes its side of the connection counts as
+    // Whether a caller that leaves before the answer begins is noticed, within
+    // a second. A caller that only closes its side of the connection counts as
     // gone. A stream's reader that leaves is always noticed.
     bool watch_callers = false;
     // Makes the answer to what is refused before it gets to the handler, from a

@@ -7,8 +7,10 @@
 #
 #   --out     where to write each image as an OCI archive, comera-TARGET.tar
 #             (skopeo copy oci-archive:... docker://... pushes it)
-#   --base    a Debian 12 image to install into; default: one is made by
-#             mmdebstrap from the mirror that apt uses here
+#   --base    a Debian 12 image to install into, by its digest
+#             (NAME@sha256:...), or one of this machine (localhost/NAME); default:
+#             one is made by mmdebstrap from the mirror that apt uses here, whose
+#             signatures are checked
 #   --cuda    CUDA's libraries, for packages of --config=cuda programs; the
 #             worker's image gets those that the programs load
 #   --target  server, worker or client; default: all
@@ -42,6 +44,11 @@ for argument; do
   esac
 done
 [ -n "$debs" ] || fail "--debs=FOLDER is needed"
+if [ -n "$base" ] && [[ $base != localhost/* ]] &&
+  ! [[ $base =~ @sha256:[0-9a-f]{64}$ ]]; then
+  fail "--base=$base: name it by its digest, NAME@sha256:...; a tag is another" \
+    "image tomorrow"
+fi
 [ ${#targets[@]} -gt 0 ] || targets=(server worker client)
 command -v buildah >/dev/null || fail "buildah is not installed"
 export BUILDAH_ISOLATION=${BUILDAH_ISOLATION:-chroot}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds Debian packages from what is built already: comera-server,
-# comera-worker (with comera-trainer), comera-client and python3-comera. Needs
-# debhelper; no root.
+# comera-worker (with comera-trainer), comera-client, comera, which asks for these
+# three, and python3-comera. Needs debhelper; no root.
 #
 #   bazel build //client:comera //server:comera-server //worker:comera-worker \
 #     //worker/trainer:comera-trainer //deploy/man:man_pages //client/python:comera

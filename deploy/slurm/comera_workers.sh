@@ -5,7 +5,9 @@
 # Runs a comera worker on every node of a Slurm allocation, and ends with it.
 #
 #   sbatch --nodes=4 --gpus-per-node=8 --time=12:00:00 comera_workers.sh \
-#     --server=train.example.com:7400 --ca=ca.pem --token_file=worker.token \
+#     --server=train.example.com:7400 --ca=tls/ca/ca.pem \
+#     --cert=tls/%n/current/cert.pem --key=tls/%n/current/key.pem \
+#     --token_file=worker.token \
 #     --checkpoint_store=/shared/comera/checkpoints --data_root=/shared/data
 #   sbatch --nodes=2 --cpus-per-task=16 comera_workers.sh \
 #     --coordinator=/shared/comera
@@ -18,7 +20,10 @@
 #   --bin=DIR          where the programs are; default: on the PATH
 #   --scratch=DIR      for the workers' own files on each node, removed at the
 #       end; default: $TMPDIR or /tmp
-#   other arguments go to comera-worker. Without --gpus and --slots a node offers
+#   other arguments go to comera-worker, with the node's name for %n. Workers
+#       exchange checkpoints at the nodes' addresses: by their certificates
+#       (deploy/tls.sh, one for each node), or with --insecure_peers where nobody
+#       else can reach that network. Without --gpus and --slots a node offers
 #       its GPUs of the allocation, or a slot for each two of its processors.
 #       Jobs read files below each --data_root=DIR; without one, all that this
 #       user may read if the coordinator is this user's own (--coordinator), and
@@ -52,7 +57,10 @@ address() { scontrol show node -o "$1" | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p'
 # worker SCRATCH FLAG...: runs on each node.
 # shellcheck disable=SC2317
 worker() {
-  local data=$1/comera-$SLURM_JOB_ID-$SLURMD_NODENAME own pid="" status stop=0
+  local data own pid="" status stop=0
+  # Nobody else can have made this folder beforehand.
+  mkdir -p "$1"
+  data=$(mktemp -d "$1/comera-$SLURM_JOB_ID-$SLURMD_NODENAME.XXXXXX") || return
   shift
   own=$(tr '[:upper:]_.' '[:lower:]--' <<<"$SLURMD_NODENAME")
   set -- --name="${own:0:50}-$SLURM_JOB_ID" --data_dir="$data" "$@"
@@ -68,7 +76,8 @@ worker() {
   set -- "${@//%n/$SLURMD_NODENAME}"
   # Slurm signals the shell and the worker, or only the shell.
   trap 'stop=1; [ -z "$pid" ] || kill "$pid" 2>/dev/null' TERM INT
-  comera-worker "$@" &
+  # Slurm ends all processes of the allocation with it.
+  comera-worker --member_lease=0 "$@" &
   pid=$!
   [ "$stop" = 0 ] || kill "$pid"
   # A signal ends `wait` early.

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/gpu_cost.h"
+#include "kernels/gpu_limits.h"
+
 namespace comera::kernels {
 namespace {
 
@@ -41,11 +44,36 @@ double RereadSeconds(const Sizes& s, double floats_per_unit,
                      4 * s.width * floats_per_unit * (s.rows / kTileRows));
 }
 
+// On a GPU: the products, and GELU as passes of their own.
+FfnSeconds HiddenOnGpu(const Sizes& s, const MachineSpeed& speed) {
+  const double up = GemmSeconds(speed, s.rows, s.width, s.up);
+  const double down = GemmSeconds(speed, s.rows, s.down, s.width);
+  const auto pass = [&](double passes) {
+    GpuWork work;
+    work.bytes = 4 * passes * s.hidden;
+    work.functions = s.hidden;
+    return GpuSeconds(work, speed);
+  };
+  return {up + down + pass(2), 3 * up + 2 * down + pass(2) + pass(3)};
+}
+
+FfnSeconds FusedOnGpu(const Sizes& s, const MachineSpeed& speed) {
+  GpuWork work;
+  work.kind = GpuWork::kFused;
+  work.launches = 2;
+  work.multiply_adds = s.hidden * (s.up + s.down);
+  const double forward = GpuSeconds(work, speed);
+  work.launches = 3;
+  work.multiply_adds = s.hidden * (3 * s.up + 2 * s.down);
+  return {forward, GpuSeconds(work, speed)};
+}
+
 }  // namespace
 
 FfnSeconds HiddenFfnSeconds(const RankSpaceFfnShape& shape,
                             const MachineSpeed& speed) {
   const Sizes s(shape);
+  if (speed.gpu) return HiddenOnGpu(s, speed);
   const double up = GemmSeconds(speed, s.rows, s.width, s.up);
   const double down = GemmSeconds(speed, s.rows, s.down, s.width);
   const double math = s.hidden / speed.math_rate;
@@ -59,6 +87,7 @@ FfnSeconds HiddenFfnSeconds(const RankSpaceFfnShape& shape,
 FfnSeconds RankSpaceFfnSeconds(const RankSpaceFfnShape& shape,
                                const MachineSpeed& speed) {
   const Sizes s(shape);
+  if (speed.gpu) return FusedOnGpu(s, speed);
   const double up_filled = FilledUp(s.up - 1);
   const double down_filled = FilledUp(s.down);
   const double forward = s.hidden * (s.up + down_filled);
@@ -72,6 +101,11 @@ FfnSeconds RankSpaceFfnSeconds(const RankSpaceFfnShape& shape,
 
 bool RankSpaceFfnPays(const RankSpaceFfnShape& shape,
                       const MachineSpeed& speed) {
+  // Beyond, the GPU's kernel falls apart into products of few rows.
+  if (speed.gpu && (shape.up_rank + 1 > kMostFusedFfnRank ||
+                    shape.down_rank > kMostFusedFfnRank)) {
+    return false;
+  }
   return RankSpaceFfnSeconds(shape, speed).total() <
          HiddenFfnSeconds(shape, speed).total();
 }

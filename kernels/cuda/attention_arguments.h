@@ -13,11 +13,9 @@
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/device/attention_tile.h"
 #include "kernels/cuda/precision_switch.h"
+#include "kernels/gpu_limits.h"
 
 namespace comera::kernels {
-
-// The widest of a head, or of a rank and its column of ones.
-inline constexpr int64_t kMostAttentionWidth = 128;
 
 // The sequences of a call, cut into blocks of `rows` tokens: block i is number
 // i % per_sequence of sequence i / per_sequence, and may be empty.

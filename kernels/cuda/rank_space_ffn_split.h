@@ -8,6 +8,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/cuda/device_grid.h"
+#include "kernels/gpu_limits.h"
 
 namespace comera::kernels {
 
@@ -21,9 +22,9 @@ class RankSpaceFfnSplit {
   // Tokens of one turn of the kernel that owns hidden units.
   static constexpr int64_t kTurnRows = 32;
   // Ranks (with the ones) that the kernels hold in registers.
-  static constexpr int64_t kMostRank = 64;
+  static constexpr int64_t kMostRank = kMostFusedFfnRank;
   // Tokens whose hidden layer lies in the workspace where ranks are larger.
-  static constexpr int64_t kHiddenRows = 512;
+  static constexpr int64_t kHiddenRows = kUnfusedFfnRows;
 
   explicit RankSpaceFfnSplit(const RankSpaceFfnShape& s) : s_(s) {}
 

@@ -11,8 +11,6 @@
 namespace comera::kernels {
 namespace {
 
-// Multiply-adds up to which a product is left to a few blocks.
-constexpr int64_t kMostWork = int64_t{2} << 20;
 // Elements of one task.
 constexpr int64_t kMostSize = int64_t{1} << 30;
 
@@ -22,48 +20,14 @@ ConstMatrix AsRow(const float* data, int64_t size) {
 
 int32_t Narrow(int64_t size) { return static_cast<int32_t>(size); }
 
-const float* End(const ConstMatrix& m) {
-  return m.data + (m.rows - 1) * m.stride + m.cols;
-}
-
-// Whether two views share an element. Columns of one matrix, as the heads of an
-// attention take them, do not.
-bool Overlap(const ConstMatrix& a, const ConstMatrix& b) {
-  if (a.rows == 0 || a.cols == 0 || b.rows == 0 || b.cols == 0) return false;
-  if (End(a) <= b.data || End(b) <= a.data) return false;
-  if (a.stride != b.stride || a.rows == 1 || b.rows == 1) return true;
-  const int64_t stride = a.stride;
-  const int64_t column = ((a.data - b.data) % stride + stride) %
-                         stride;  // a's, counted from b's first
-  return column < b.cols || column + a.cols > stride;
-}
-
-bool AnyOverlap(const std::vector<ConstMatrix>& a,
-                const std::vector<ConstMatrix>& b) {
-  for (const ConstMatrix& x : a) {
-    for (const ConstMatrix& y : b) {
-      if (Overlap(x, y)) return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 bool SmallTasks::Takes(int64_t m, int64_t n, int64_t k) {
-  return m <= kMostWork && n <= kMostWork && k <= kMostWork &&
-         m * n <= kMostWork && m * n * k <= kMostWork;
+  return IsSmallProduct(m, n, k);
 }
 
 void SmallTasks::Add(Entry entry) {
-  for (const Entry& earlier : entries_) {
-    if (earlier.level < entry.level) continue;
-    if (AnyOverlap(entry.writes, earlier.writes) ||
-        AnyOverlap(entry.writes, earlier.reads) ||
-        AnyOverlap(entry.reads, earlier.writes)) {
-      entry.level = earlier.level + 1;
-    }
-  }
+  entry.level = levels_.Add(std::move(entry.reads), std::move(entry.writes));
   entries_.push_back(std::move(entry));
 }
 
@@ -218,6 +182,7 @@ void SmallTasks::AddCall(std::initializer_list<ConstMatrix> reads,
 absl::Status SmallTasks::Run(cudaStream_t stream) {
   std::vector<Entry> entries;
   entries.swap(entries_);
+  levels_.Clear();
   std::stable_sort(
       entries.begin(), entries.end(),
       [](const Entry& a, const Entry& b) { return a.level < b.level; });

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "kernels/task_levels.h"
 #include "kernels/tensor.h"
 
 namespace comera::kernels {
@@ -39,9 +40,8 @@ struct SmallTask {
   int32_t first_block = 0;  // its first block in the launch
 };
 
-// Collects operations and finds out which need which: an operation's level is
-// one above those of all earlier ones that write what it touches, or touch what
-// it writes. A level is a launch. Operands must have been checked.
+// Collects operations and runs them by levels (TaskLevels), of which each is a
+// launch. Operands must have been checked.
 class SmallTasks {
  public:
   // Whether a product is small: larger ones fill the device by themselves.
@@ -75,6 +75,7 @@ class SmallTasks {
   void Add(Entry entry);
 
   std::vector<Entry> entries_;
+  TaskLevels levels_;
 };
 
 // small_tasks.cu.cc. Of one level.

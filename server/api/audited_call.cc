@@ -75,7 +75,7 @@ std::string StringField(const Message& message, const std::string& name) {
 }
 
 // The resource that a request or an answer is about: its name, that of the
-// resource inside it, or that of the parent.
+// resource inside it, that of the parent, or alias and model.
 std::string FindResource(const Message& message) {
   std::string name = StringField(message, "name");
   const google::protobuf::Descriptor* descriptor = message.GetDescriptor();
@@ -90,7 +90,11 @@ std::string FindResource(const Message& message) {
                        "name");
   }
   if (name.empty()) name = StringField(message, "parent");
-  return name.empty() ? StringField(message, "model") : name;
+  if (!name.empty()) return name;
+  // An entry names both an alias and its model.
+  const std::string alias = StringField(message, "alias");
+  const std::string model = StringField(message, "model");
+  return absl::StrCat(alias, alias.empty() || model.empty() ? "" : " ", model);
 }
 
 bool IsDryRun(const Message& message) {

@@ -79,7 +79,7 @@ class BackupStream : public LoopStream<v1::CreateBackupResponse> {
                const std::shared_ptr<const Caller>& caller, JobStore* store,
                EventLoop* thread, std::shared_ptr<bool> busy)
       : LoopStream(host, StillKnown(caller)),
-        user_(caller->user()),
+        caller_(caller),
         store_(store),
         thread_(*thread),
         busy_(std::move(busy)) {}
@@ -128,7 +128,7 @@ class BackupStream : public LoopStream<v1::CreateBackupResponse> {
     if (!response.ok()) return End(response.status());
     complete_ = file_->complete();
     if (complete_) {
-      LOG(INFO) << "event=backup user=\"" << user_
+      LOG(INFO) << "event=backup user=\"" << caller_->user()
                 << "\" bytes=" << file_->size();
     }
     Write(*response);
@@ -146,7 +146,8 @@ class BackupStream : public LoopStream<v1::CreateBackupResponse> {
     mine_ = false;
   }
 
-  const std::string user_;
+  // Holds its user's place for a stream.
+  const std::shared_ptr<const Caller> caller_;
   JobStore* const store_;
   EventLoop& thread_;
   const std::shared_ptr<bool> busy_;
@@ -168,6 +169,7 @@ grpc::ServerWriteReactor<v1::CreateBackupResponse>* BackupService::CreateBackup(
   auto caller = access_->Identify(*context);
   absl::Status status = caller.status();
   if (status.ok()) status = (*caller)->Check(Permission::kAdminister, "");
+  if (status.ok()) status = (*caller)->ChargeStream();
   if (!status.ok()) return RejectStream<v1::CreateBackupResponse>(status);
   return BackupStream::Start(std::make_shared<BackupStream>(
       host_, std::shared_ptr<const Caller>(*std::move(caller)), store_,

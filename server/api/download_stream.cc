@@ -47,7 +47,7 @@ class DownloadStream : public LoopStream<v1::DownloadArtifactResponse> {
       // Another coordinator leads.
       if (absl::IsUnavailable(worker)) return worker;
       if (!worker.ok()) return viewer;
-      // One that does not say its name has a token for any worker.
+      // Without a name it may be any worker (Caller::worker).
       if (!caller_->worker().empty() &&
           !host().engine().NeedsCheckpoint(caller_->worker(),
                                            request_.name())) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -25,10 +26,12 @@ constexpr int kDefaultPage = 50;
 constexpr int kMaxPage = 1000;
 constexpr size_t kMaxPageBytes = 2 << 20;
 constexpr int64_t kParameterBytes = 4;
+constexpr char kWeights[] = "model.safetensors";
 constexpr int kMaxLayers = 10000;
 constexpr size_t kMaxRanks = 64;
 constexpr int kMaxFigures = 64;
 constexpr size_t kMaxNameBytes = 256;
+constexpr size_t kMaxSearchBytes = 256;
 
 absl::StatusOr<int> PageSize(int asked) {
   if (asked < 0 || asked > kMaxPage) {
@@ -75,7 +78,8 @@ std::string ListKey(const v1::ListModelsRequest& request) {
     labels.push_back(absl::StrCat(key.size(), ":", key, "=", value));
   }
   std::sort(labels.begin(), labels.end());
-  std::string text = "models\n" + request.job();
+  std::string text = absl::StrCat("models\n", request.job(), "\n",
+                                  request.kept(), "\n", request.text());
   for (const std::string& label : labels) absl::StrAppend(&text, "\n", label);
   return text;
 }
@@ -89,6 +93,22 @@ bool HasLabels(const v1::Job& job, const v1::ListModelsRequest& request) {
                      });
 }
 
+bool IsKept(const v1::Artifact& model) {
+  return model.pinned() || !model.aliases().empty();
+}
+
+// Whether the model, or its job by `job_text`, has the words; all are in lower
+// case.
+bool HasText(const v1::Artifact& model, const std::string& job_text,
+             const std::string& words) {
+  return absl::StrContains(job_text, words) ||
+         absl::StrContains(absl::AsciiStrToLower(model.name()), words) ||
+         std::any_of(model.aliases().begin(), model.aliases().end(),
+                     [&](const std::string& alias) {
+                       return absl::StrContains(alias, words);
+                     });
+}
+
 // "target-2" is that of index 1; others of none.
 int TargetIndex(const std::string& id) {
   int number = 0;
@@ -98,6 +118,15 @@ int TargetIndex(const std::string& id) {
     return -1;
   }
   return number - 1;
+}
+
+// The size of the model's weights on disk, header included; without a file of
+// that kind, that of its parameters.
+int64_t FileBytes(const v1::Artifact& model) {
+  for (const v1::ArtifactFile& file : model.files()) {
+    if (file.path() == kWeights) return file.size_bytes();
+  }
+  return kParameterBytes * model.size_parameters();
 }
 
 bool IsBeaten(const v1::Artifact& model, const v1::Artifact& by) {
@@ -117,7 +146,8 @@ v1::Model ShowModel(const v1::Job& job, int index) {
   *model.mutable_job_labels() = job.spec().labels();
   model.set_job_display_name(job.spec().display_name());
   model.set_user(job.user());
-  model.set_size_bytes(kParameterBytes * artifact.size_parameters());
+  model.set_size_bytes(FileBytes(artifact));
+  model.set_dense_parameters(job.progress().dense_parameters());
   const auto ids = ParseArtifactName(artifact.name());
   model.set_target_index(ids ? TargetIndex(ids->second) : -1);
   model.set_pareto_optimal(std::none_of(
@@ -133,6 +163,11 @@ absl::StatusOr<v1::ListModelsResponse> ListModels(
   if (!request.job().empty() && !ParseJobName(request.job())) {
     return absl::InvalidArgumentError("job: must be jobs/{job}");
   }
+  if (request.text().size() > kMaxSearchBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("text: longer than ", kMaxSearchBytes, " bytes"));
+  }
+  const std::string words = absl::AsciiStrToLower(request.text());
   const std::string list = ListKey(request);
   // From this job's model of this index on.
   Position from{std::numeric_limits<int64_t>::max(), 0};
@@ -148,6 +183,11 @@ absl::StatusOr<v1::ListModelsResponse> ListModels(
     if (!HasLabels(job, request) || !visible(job)) return true;
     int64_t index = entry.serial == from.first ? from.second : 0;
     for (; index < job.models_size(); ++index) {
+      const v1::Artifact& model = job.models(static_cast<int>(index));
+      if ((request.kept() && !IsKept(model)) ||
+          !HasText(model, *entry.text, words)) {
+        continue;
+      }
       if (response.models_size() == size || bytes > kMaxPageBytes) {
         response.set_next_page_token(Token(list, {entry.serial, index}));
         return false;

@@ -75,18 +75,22 @@ grpc::ServerUnaryReactor* ModelService::GetModel(
         host_->loop().Post([=, job = JobName(ids->first)] {
           const JobDirectory::Entry* entry = host_->directory().Find(job);
           if (entry == nullptr) return call.Finish(NoModel(request->name()));
-          const absl::Status status =
-              call.Check(Permission::kView, entry->job->spec().queue());
-          if (!status.ok()) return call.Finish(status);
-          for (int i = 0; i < entry->job->models_size(); ++i) {
-            if (entry->job->models(i).name() != request->name()) continue;
-            return ReadEvents(ShowModel(*entry->job, i), entry->last_sequence,
-                              call);
-          }
-          call.Finish(NoModel(request->name()));
+          Describe(*entry, request->name(), call);
         });
         return absl::OkStatus();
       });
+}
+
+void ModelService::Describe(const JobDirectory::Entry& entry,
+                            const std::string& name, const ModelCall& call) {
+  const absl::Status status =
+      call.Check(Permission::kView, entry.job->spec().queue());
+  if (!status.ok()) return call.Finish(status);
+  for (int i = 0; i < entry.job->models_size(); ++i) {
+    if (entry.job->models(i).name() != name) continue;
+    return ReadEvents(ShowModel(*entry.job, i), entry.last_sequence, call);
+  }
+  call.Finish(NoModel(name));
 }
 
 void ModelService::ReadEvents(v1::Model model, int64_t last, Done done) {

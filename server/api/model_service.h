@@ -7,6 +7,7 @@
 #include "comera/v1/model_service.grpc.pb.h"
 #include "server/auth/access.h"
 #include "server/auth/ticket_office.h"
+#include "server/auth/unary_call.h"
 #include "server/host/coordinator_host.h"
 
 namespace comera::server {
@@ -31,6 +32,22 @@ class ModelService : public v1::ModelService::CallbackService {
       grpc::CallbackServerContext* context,
       const v1::DeleteModelRequest* request,
       v1::DeleteModelResponse* response) override;
+  grpc::ServerUnaryReactor* PinModel(grpc::CallbackServerContext* context,
+                                     const v1::PinModelRequest* request,
+                                     v1::Model* response) override;
+  grpc::ServerUnaryReactor* UnpinModel(grpc::CallbackServerContext* context,
+                                       const v1::UnpinModelRequest* request,
+                                       v1::Model* response) override;
+  grpc::ServerUnaryReactor* SetModelAlias(
+      grpc::CallbackServerContext* context,
+      const v1::SetModelAliasRequest* request, v1::Model* response) override;
+  grpc::ServerUnaryReactor* GetModelAlias(
+      grpc::CallbackServerContext* context,
+      const v1::GetModelAliasRequest* request, v1::Model* response) override;
+  grpc::ServerUnaryReactor* DeleteModelAlias(
+      grpc::CallbackServerContext* context,
+      const v1::DeleteModelAliasRequest* request,
+      v1::DeleteModelAliasResponse* response) override;
   grpc::ServerUnaryReactor* ListJobCheckpoints(
       grpc::CallbackServerContext* context,
       const v1::ListJobCheckpointsRequest* request,
@@ -43,6 +60,14 @@ class ModelService : public v1::ModelService::CallbackService {
  private:
   using Done = std::function<void(absl::StatusOr<v1::Model>)>;
 
+  using ModelCall = UnaryCall<v1::Model>;
+
+  // On the loop: shows the job's model of this name to those who may see it.
+  void Describe(const JobDirectory::Entry& entry, const std::string& name,
+                const ModelCall& call);
+  grpc::ServerUnaryReactor* SetPinned(grpc::CallbackServerContext* context,
+                                      const std::string& name, bool pinned,
+                                      v1::Model* response);
   // What the job's first events and the model's files tell.
   void ReadEvents(v1::Model model, int64_t last, Done done);
   void ReadConfig(v1::Model model, Done done);

@@ -16,11 +16,14 @@ absl::StatusOr<PreparedJob> PrepareJob(const v1::CreateJobRequest& request,
                                        Submitter submitter) {
   RETURN_IF_ERROR(CheckRequestId(request.request_id()));
   if (!request.has_spec()) return InvalidField("spec", "missing");
+  // Before anything is done with it.
   RETURN_IF_ERROR(CheckSpecSize("spec", request.spec().ByteSizeLong()));
   v1::JobSpec spec;
   const std::vector<FieldViolation> violations =
       ValidateJobSpec(request.spec(), &spec);
   if (!violations.empty()) return InvalidSpec(violations);
+  // With its defaults: this is what is stored.
+  RETURN_IF_ERROR(CheckSpecSize("spec", spec.ByteSizeLong()));
   return PreparedJob(std::move(spec), request.request_id(),
                      std::move(submitter));
 }

@@ -66,8 +66,7 @@ grpc::ServerUnaryReactor* TrainingService::CreateJob(
         RETURN_IF_ERROR(caller.ChargeSubmission());
         host_->CreateJob(
             job, call,
-            AuditJobChange(caller, *context, "TrainingService.CreateJob"),
-            caller.max_queued_jobs());
+            AuditJobChange(caller, *context, "TrainingService.CreateJob"));
         return absl::OkStatus();
       });
 }

@@ -47,6 +47,9 @@ class TrainingService : public v1::TrainingService::CallbackService {
   grpc::ServerUnaryReactor* ResumeJob(grpc::CallbackServerContext* context,
                                       const v1::ResumeJobRequest* request,
                                       v1::Job* response) override;
+  grpc::ServerUnaryReactor* DeleteJob(grpc::CallbackServerContext* context,
+                                      const v1::DeleteJobRequest* request,
+                                      v1::DeleteJobResponse* response) override;
   grpc::ServerUnaryReactor* ExplainJob(grpc::CallbackServerContext* context,
                                        const v1::ExplainJobRequest* request,
                                        v1::JobExplanation* response) override;
@@ -59,6 +62,10 @@ class TrainingService : public v1::TrainingService::CallbackService {
   grpc::ServerUnaryReactor* ResumeWorker(grpc::CallbackServerContext* context,
                                          const v1::ResumeWorkerRequest* request,
                                          v1::WorkerSummary* response) override;
+  grpc::ServerUnaryReactor* DeleteWorker(
+      grpc::CallbackServerContext* context,
+      const v1::DeleteWorkerRequest* request,
+      v1::DeleteWorkerResponse* response) override;
   grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchJob(
       grpc::CallbackServerContext* context,
       const v1::WatchJobRequest* request) override;
@@ -87,8 +94,8 @@ class TrainingService : public v1::TrainingService::CallbackService {
   // Checks the job's datasets, then answers with its spec and with what would
   // become of it.
   void ForecastJob(const PreparedJob& job, const UnaryCall<v1::Job>& call);
-  // Takes out the names of jobs that the caller may not see, and counts them. On
-  // the loop.
+  // Takes out the names of jobs that the caller may not see, and counts them.
+  // On the loop.
   void HideJobs(const Caller& caller, v1::WorkerSummary* worker) const;
   // Runs `change`, which answers the call, if the job is the caller's or the
   // caller administers its queue; else refuses.

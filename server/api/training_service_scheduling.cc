@@ -1,4 +1,5 @@
-// Serves the rest of TrainingService: pausing, explaining, and workers.
+// Serves the rest of TrainingService: pausing, deleting, explaining, and
+// workers.
 #include <string>
 #include <utility>
 
@@ -35,12 +36,28 @@ grpc::ServerUnaryReactor* TrainingService::ResumeJob(
       access_, context, response, [&](const UnaryCall<v1::Job>& call) {
         RETURN_IF_ERROR(CheckJobName(request->name()));
         ChangeOwnJob(request->name(), call, [=] {
-          host_->CommitThenReply<v1::Job>(
-              [copy = *request, user = call.caller()->user()](
-                  Coordinator* coordinator, absl::Time now, Effects* effects) {
-                return coordinator->Resume(copy, now, effects, user);
-              },
-              call);
+          host_->ResumeJob(*request, call.caller()->user(), call);
+        });
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* TrainingService::DeleteJob(
+    grpc::CallbackServerContext* context, const v1::DeleteJobRequest* request,
+    v1::DeleteJobResponse* response) {
+  return ServeUnary(
+      access_, context, response,
+      [&](const UnaryCall<v1::DeleteJobResponse>& call) {
+        RETURN_IF_ERROR(CheckJobName(request->name()));
+        host_->GetJob(request->name(), [this, call](
+                                           const absl::StatusOr<v1::Job>& job) {
+          if (!job.ok()) return call.Finish(job.status());
+          const absl::Status status =
+              call.caller()->CheckOwner(job->user(), job->spec().queue());
+          if (!status.ok()) return call.Finish(status);
+          host_->DeleteJob(job->name(), [call](const absl::Status& deleted) {
+            call.Finish(deleted);
+          });
         });
         return absl::OkStatus();
       });
@@ -162,6 +179,24 @@ grpc::ServerUnaryReactor* TrainingService::ResumeWorker(
                           call);
                       return absl::OkStatus();
                     });
+}
+
+grpc::ServerUnaryReactor* TrainingService::DeleteWorker(
+    grpc::CallbackServerContext* context,
+    const v1::DeleteWorkerRequest* request,
+    v1::DeleteWorkerResponse* response) {
+  return ServeUnary(
+      access_, context, response,
+      [&](const UnaryCall<v1::DeleteWorkerResponse>& call) {
+        RETURN_IF_ERROR(call.Check(Permission::kAdminister));
+        host_->CommitThenReply<v1::DeleteWorkerResponse>(
+            [copy = *request](Coordinator* coordinator, absl::Time now,
+                              Effects* effects) {
+              return coordinator->DeleteWorker(copy, now, effects);
+            },
+            call);
+        return absl::OkStatus();
+      });
 }
 
 }  // namespace comera::server

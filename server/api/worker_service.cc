@@ -65,13 +65,13 @@ grpc::ServerUnaryReactor* WorkerService::Synchronize(
 grpc::ServerReadReactor<v1::UploadArtifactRequest>*
 WorkerService::UploadArtifact(grpc::CallbackServerContext* context,
                               v1::UploadArtifactResponse* response) {
-  const auto caller = access_->Identify(*context);
+  auto caller = access_->Identify(*context);
   absl::Status status = caller.status();
   if (status.ok()) status = (*caller)->Check(Permission::kWork, "");
   if (!status.ok()) {
     return RejectUpload<v1::UploadArtifactRequest>(status);
   }
-  return StartUpload(host_, (*caller)->worker());
+  return StartUpload(host_, *std::move(caller));
 }
 
 }  // namespace comera::server

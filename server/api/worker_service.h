@@ -1,7 +1,7 @@
 #ifndef COMERA_SERVER_API_WORKER_SERVICE_H_
 #define COMERA_SERVER_API_WORKER_SERVICE_H_
 
-#include <string>
+#include <memory>
 
 #include "comera/v1/worker_service.grpc.pb.h"
 #include "server/api/peer_addresses.h"
@@ -43,9 +43,9 @@ class WorkerService : public v1::WorkerService::CallbackService {
   PeerAddresses* const addresses_;
 };
 
-// Receives one file of the worker (empty: unknown); deletes itself.
+// Receives one file of the caller's worker; deletes itself.
 grpc::ServerReadReactor<v1::UploadArtifactRequest>* StartUpload(
-    CoordinatorHost* host, std::string worker);
+    CoordinatorHost* host, std::shared_ptr<const Caller> caller);
 
 }  // namespace comera::server
 

@@ -37,8 +37,9 @@ class Caller {
                              const std::string& queue) const = 0;
   // `tokens/{token}`; empty where the server asks for no token.
   virtual std::string token() const { return ""; }
-  // Name of the worker that calls, as its call or its token says; empty: it
-  // calls as no worker in particular.
+  // Name of the worker that calls, as its call or its token says. Once
+  // Check(kWork) has passed, it is empty only where any caller may be any worker
+  // (no tokens, or --allow_unbound_worker_tokens).
   virtual const std::string& worker() const = 0;
   // PermissionDenied: may not be a worker, or not the one of that name.
   virtual absl::Status CheckWorker(const std::string& name) const = 0;
@@ -59,8 +60,9 @@ class Caller {
   virtual absl::Status CheckSize(size_t bytes) const {
     return absl::OkStatus();
   }
-  // Jobs that may wait at once; 0: any number.
-  virtual int64_t max_queued_jobs() const { return 0; }
+  // Counts an upload as open, besides the stream, until this object goes.
+  // ResourceExhausted.
+  virtual absl::Status ChargeUpload() { return absl::OkStatus(); }
 
   // Check(kUse) for what `owner` created, Check(kAdminister) for others'.
   absl::Status CheckOwner(const std::string& owner,

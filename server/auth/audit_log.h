@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "comera/v1/access_service.pb.h"
@@ -67,9 +68,9 @@ class AuditLog {
   const Write write_;
   const Read read_;
   std::mutex mutex_;
-  Failures strangers_;  // guarded by mutex_
+  Failures strangers_ ABSL_GUARDED_BY(mutex_);
   // By user; as many as there are users with tokens.
-  std::map<std::string, Failures> failures_;  // guarded by mutex_
+  std::map<std::string, Failures> failures_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace comera::server

@@ -61,10 +61,44 @@ absl::Status UserLimits::OpenStream(const std::string& user) {
     ++refusals_.streams;
     return TryAgainAfter(absl::Seconds(5),
                          absl::StrCat(user, " has ", one.streams,
-                                      " streams open, which is the limit"));
+                                      " streams open, which is the limit for a "
+                                      "user (--user_streams of the server)"));
   }
   ++one.streams;
   return absl::OkStatus();
+}
+
+absl::Status UserLimits::OpenUpload(const std::string& user) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  User& one = Find(user);
+  if (one.uploads >= options_.max_uploads) {
+    ++refusals_.uploads;
+    return TryAgainAfter(absl::Seconds(5),
+                         absl::StrCat(user, " has ", one.uploads,
+                                      " uploads open, which is the limit for a "
+                                      "user (--user_uploads of the server)"));
+  }
+  ++one.uploads;
+  return absl::OkStatus();
+}
+
+void UserLimits::CloseUpload(const std::string& user) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  --Find(user).uploads;
+}
+
+UserQuota UserLimits::DefaultQuota() {
+  UserQuota quota;
+  quota.queued_jobs = 20000;
+  quota.queue_share = 0.2;
+  quota.jobs = 50000;
+  quota.job_bytes = int64_t{1} << 30;
+  quota.sweeps = 1000;
+  quota.active_sweeps = 100;
+  quota.datasets = 1000;
+  quota.dataset_bytes = int64_t{1} << 39;
+  quota.model_bytes = int64_t{1} << 39;
+  return quota;
 }
 
 UserLimits::Refusals UserLimits::refusals() {

@@ -6,9 +6,11 @@
 #include <mutex>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
+#include "server/rpc/user_quota.h"
 
 namespace comera::server {
 
@@ -41,13 +43,18 @@ class UserLimits {
     // New jobs.
     double submissions_per_second = 500;
     double submission_burst = 5000;
-    // Watches, followed logs and downloads open at once.
-    int64_t max_streams = 10000;
-    // Jobs waiting in all queues.
-    int64_t max_queued_jobs = 20000;
+    // Streams open at once: watches, followed logs, downloads, uploads and
+    // backups.
+    int64_t max_streams = 1000;
+    // Uploads of datasets' files open at once.
+    int64_t max_uploads = 8;
+    // What the server keeps of one user.
+    UserQuota quota = DefaultQuota();
     // The largest request.
     int64_t max_request_bytes = 4 << 20;
   };
+
+  static UserQuota DefaultQuota();
 
   // `clock` must outlive the object.
   UserLimits(const Options& options, Clock* clock)
@@ -59,6 +66,9 @@ class UserLimits {
   // ResourceExhausted: too many are open. To be closed if OK.
   absl::Status OpenStream(const std::string& user);
   void CloseStream(const std::string& user);
+  // The same of uploads.
+  absl::Status OpenUpload(const std::string& user);
+  void CloseUpload(const std::string& user);
 
   const Options& options() const { return options_; }
 
@@ -67,6 +77,7 @@ class UserLimits {
     int64_t requests = 0;
     int64_t submissions = 0;
     int64_t streams = 0;
+    int64_t uploads = 0;
   };
   Refusals refusals();
 
@@ -79,17 +90,18 @@ class UserLimits {
     TokenBucket requests;
     TokenBucket submissions;
     int64_t streams = 0;
+    int64_t uploads = 0;
   };
 
-  User& Find(const std::string& user);
+  User& Find(const std::string& user) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   Clock* const clock_;
   std::mutex mutex_;
-  Refusals refusals_;  // guarded by mutex_
-  // There are at most as many as users with tokens, and only admins add to
-  // those.
-  std::map<std::string, User> users_;  // guarded by mutex_
+  Refusals refusals_ ABSL_GUARDED_BY(mutex_);
+  // There are at most as many as users with tokens; only admins, and who admits
+  // users at the issuer of single sign-on, add to those.
+  std::map<std::string, User> users_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace comera::server

@@ -19,17 +19,82 @@ namespace {
 
 constexpr std::string_view kScheme = "bearer ";
 
+// Says which workers a call may be of: those that its token names, else the one
+// of the certificate that it shows.
+class WorkerBinding {
+ public:
+  // `token`: null where there are none. `anybody`: nothing is asked for.
+  WorkerBinding(std::shared_ptr<const v1::Token> token, std::string certificate,
+                bool anybody)
+      : token_(std::move(token)),
+        certificate_(std::move(certificate)),
+        anybody_(anybody) {}
+
+  // PermissionDenied: not of the worker (empty: the call does not say which).
+  absl::Status Check(const std::string& worker) const {
+    const bool named = token_ != nullptr && !token_->worker_name().empty();
+    if (!named && anybody_) return absl::OkStatus();
+    const std::string whom =
+        worker.empty() ? "a worker that does not say its name" : worker;
+    if (named) {
+      if (!worker.empty() && IsTokenOfWorker(*token_, worker)) {
+        return absl::OkStatus();
+      }
+      return absl::PermissionDeniedError(absl::StrCat(
+          "this token belongs to worker ", token_->worker_name(), ", not to ",
+          whom,
+          ": start the worker with that --name, or make it a token with "
+          "`comera token create --worker`"));
+    }
+    if (!certificate_.empty()) {
+      if (IsCertificateOfWorker(certificate_, worker)) return absl::OkStatus();
+      return absl::PermissionDeniedError(
+          absl::StrCat("this certificate belongs to worker ", certificate_,
+                       ", not to ", whom, ": ", Remedy(worker)));
+    }
+    return absl::PermissionDeniedError(absl::StrCat(
+        token_ != nullptr ? "this token names no worker"
+                          : "this certificate has no common name",
+        ", so it does not stand for ", whom, ": ", Remedy(worker)));
+  }
+
+  // The name in the call, which workers of an earlier version do not give, and
+  // the one in the request.
+  absl::Status CheckBoth(const std::string& caller,
+                         const std::string& worker) const {
+    if (!caller.empty()) RETURN_IF_ERROR(Check(caller));
+    return Check(worker);
+  }
+
+ private:
+  static std::string Remedy(const std::string& worker) {
+    return absl::StrCat(
+        "make the worker a token of its own with `comera token create --worker "
+        "--name ",
+        worker.empty() ? "WORKER" : worker,
+        "` and write it to the file of its --token_file "
+        "(docs/security.md#workers-tokens)");
+  }
+
+  const std::shared_ptr<const v1::Token> token_;
+  const std::string certificate_;
+  const bool anybody_;
+};
+
 class TokenCaller : public Caller {
  public:
   TokenCaller(std::shared_ptr<const v1::Token> token, std::string peer,
-              std::string worker, TokenStore* tokens, UserLimits* limits)
+              std::string worker, WorkerBinding binding, TokenStore* tokens,
+              UserLimits* limits)
       : token_(std::move(token)),
         peer_(std::move(peer)),
         worker_(std::move(worker)),
+        binding_(std::move(binding)),
         tokens_(tokens),
         limits_(limits) {}
   ~TokenCaller() override {
     if (has_stream_) limits_->CloseStream(token_->user());
+    if (has_upload_) limits_->CloseUpload(token_->user());
   }
 
   const std::string& user() const override { return token_->user(); }
@@ -38,13 +103,13 @@ class TokenCaller : public Caller {
   absl::Status Check(Permission permission,
                      const std::string& queue) const override {
     RETURN_IF_ERROR(CheckToken(*token_, permission, queue));
-    return permission == Permission::kWork ? CheckName(worker_)
+    return permission == Permission::kWork ? binding_.Check(worker_)
                                            : absl::OkStatus();
   }
   const std::string& worker() const override { return worker_; }
   absl::Status CheckWorker(const std::string& name) const override {
-    RETURN_IF_ERROR(Check(Permission::kWork, ""));
-    return CheckName(name);
+    RETURN_IF_ERROR(CheckToken(*token_, Permission::kWork, ""));
+    return binding_.CheckBoth(worker_, name);
   }
   absl::Status CheckStillKnown() const override {
     return tokens_->FindWorking(token_->name()).status();
@@ -66,51 +131,50 @@ class TokenCaller : public Caller {
     return absl::ResourceExhaustedError(
         absl::StrCat("the request has ", bytes, " bytes, of at most ", limit));
   }
-  int64_t max_queued_jobs() const override {
-    return limits_->options().max_queued_jobs;
+  absl::Status ChargeUpload() override {
+    if (token_->worker() || has_upload_) return absl::OkStatus();
+    RETURN_IF_ERROR(limits_->OpenUpload(token_->user()));
+    has_upload_ = true;
+    return absl::OkStatus();
   }
 
  private:
-  absl::Status CheckName(const std::string& worker) const {
-    // A worker of an earlier version does not say its name; nor has it a token
-    // of its own.
-    if (IsTokenOfWorker(*token_, worker)) return absl::OkStatus();
-    return absl::PermissionDeniedError(
-        absl::StrCat("this token belongs to worker ", token_->worker_name(),
-                     ", not to ", worker,
-                     ": start the worker with that --name, or make it a token "
-                     "with `comera token create --worker`"));
-  }
-
   const std::shared_ptr<const v1::Token> token_;
   const std::string peer_;
   const std::string worker_;
+  const WorkerBinding binding_;
   TokenStore* const tokens_;
   UserLimits* const limits_;
   bool has_stream_ = false;
+  bool has_upload_ = false;
 };
 
-// Without tokens; with certificates of clients, their names are known.
+// Without tokens; with certificates of clients, their names are known, and they
+// are workers only of those names.
 class UntoldCaller : public Caller {
  public:
-  UntoldCaller(std::string user, std::string peer, std::string worker)
+  UntoldCaller(std::string user, std::string peer, std::string worker,
+               WorkerBinding binding)
       : user_(std::move(user)),
         peer_(std::move(peer)),
-        worker_(std::move(worker)) {}
+        worker_(std::move(worker)),
+        binding_(std::move(binding)) {}
   const std::string& user() const override { return user_; }
   std::string peer() const override { return peer_; }
-  absl::Status Check(Permission, const std::string&) const override {
-    return absl::OkStatus();
+  absl::Status Check(Permission permission, const std::string&) const override {
+    return permission == Permission::kWork ? binding_.Check(worker_)
+                                           : absl::OkStatus();
   }
   const std::string& worker() const override { return worker_; }
-  absl::Status CheckWorker(const std::string&) const override {
-    return absl::OkStatus();
+  absl::Status CheckWorker(const std::string& name) const override {
+    return binding_.CheckBoth(worker_, name);
   }
 
  private:
   const std::string user_;
   const std::string peer_;
   const std::string worker_;
+  const WorkerBinding binding_;
 };
 
 // Says it once of each token: a worker calls every second.
@@ -122,9 +186,8 @@ void WarnOfUnboundToken(const v1::Token& token) {
     if (!warned->insert(token.name()).second) return;
   }
   LOG(WARNING) << "event=unbound_worker_token token=" << token.name()
-               << " text=\"any worker may use it and pass for any other: make "
-                  "one for each worker with `comera token create --worker`, "
-                  "and revoke it\"";
+               << " text=\"it names no worker: make one for each worker with "
+                  "`comera token create --worker`, and revoke it\"";
 }
 
 // "Bearer SECRET".
@@ -196,22 +259,38 @@ absl::StatusOr<std::shared_ptr<const v1::Token>> TokenAccess::FindHttpToken(
   return VerifyBearer(*authorization, tokens_);
 }
 
+UserQuota TokenAccess::QuotaOf(const std::string& user) const {
+  // Where no token is needed, a name is at most that of a certificate. Jobs of
+  // nobody are older than the tokens.
+  if (!tokens_->required() || user.empty()) return UserQuota();
+  return limits_->options().quota;
+}
+
 absl::StatusOr<std::unique_ptr<Caller>> TokenAccess::Admit(
     std::shared_ptr<const v1::Token> token,
     const ForwardedCalls::Origin& origin, std::string worker) {
+  const std::string& certificate = origin.certificate_name;
   if (token == nullptr) {
+    // Without certificates everybody may do everything.
+    WorkerBinding binding(
+        nullptr, certificate,
+        options_.allow_unbound_workers || !options_.certificates);
     return std::unique_ptr<Caller>(std::make_unique<UntoldCaller>(
-        origin.certificate_name, origin.peer, std::move(worker)));
+        certificate, origin.peer, std::move(worker), std::move(binding)));
   }
   if (!token->worker()) {
     RETURN_IF_ERROR(limits_->ChargeRequest(token->user()));
   } else if (token->worker_name().empty()) {
-    WarnOfUnboundToken(*token);
+    if (options_.allow_unbound_workers || certificate.empty()) {
+      WarnOfUnboundToken(*token);
+    }
   } else if (worker.empty() && IsResourceId(token->worker_name())) {
     worker = token->worker_name();
   }
+  WorkerBinding binding(token, certificate, options_.allow_unbound_workers);
   return std::unique_ptr<Caller>(std::make_unique<TokenCaller>(
-      std::move(token), origin.peer, std::move(worker), tokens_, limits_));
+      std::move(token), origin.peer, std::move(worker), std::move(binding),
+      tokens_, limits_));
 }
 
 }  // namespace comera::server

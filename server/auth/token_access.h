@@ -9,6 +9,7 @@
 #include "server/auth/forwarded_calls.h"
 #include "server/auth/rate_limit.h"
 #include "server/auth/token_store.h"
+#include "server/rpc/user_quota.h"
 
 namespace comera::server {
 
@@ -19,13 +20,26 @@ namespace comera::server {
 // on top. What belongs to no queue can be read by every user, and used by those
 // who may use some queue; only admins of the whole server administer it.
 // Workers' tokens let the workers that they name work, and nothing else; users'
-// do not.
+// do not. A token of an earlier version names no worker: it stands for the
+// worker of the certificate that comes with it, or for none. Certificates
+// without tokens stand for their own workers, too.
 class TokenAccess : public AccessControl {
  public:
+  struct Options {
+    // Every client shows a certificate.
+    bool certificates = false;
+    // Tokens that name no worker, and certificates, stand for any worker, as
+    // before workers had tokens of their own.
+    bool allow_unbound_workers = false;
+  };
+
   // All must outlive the object.
-  TokenAccess(TokenStore* tokens, UserLimits* limits,
+  TokenAccess(const Options& options, TokenStore* tokens, UserLimits* limits,
               const ForwardedCalls* forwarded)
-      : tokens_(tokens), limits_(limits), forwarded_(forwarded) {}
+      : options_(options),
+        tokens_(tokens),
+        limits_(limits),
+        forwarded_(forwarded) {}
 
   absl::StatusOr<std::unique_ptr<Caller>> Identify(
       const grpc::CallbackServerContext& context) override;
@@ -43,6 +57,9 @@ class TokenAccess : public AccessControl {
   // Whether callers need a token.
   bool required() const { return tokens_->required(); }
 
+  // What the user may keep.
+  UserQuota QuotaOf(const std::string& user) const;
+
   // The token of the call, without charging the user; null: none is needed.
   // Unauthenticated.
   absl::StatusOr<std::shared_ptr<const v1::Token>> FindToken(
@@ -53,6 +70,7 @@ class TokenAccess : public AccessControl {
       std::shared_ptr<const v1::Token> token,
       const ForwardedCalls::Origin& origin, std::string worker);
 
+  const Options options_;
   TokenStore* const tokens_;
   UserLimits* const limits_;
   const ForwardedCalls* const forwarded_;

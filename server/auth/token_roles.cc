@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -10,6 +11,9 @@
 
 namespace comera::server {
 namespace {
+
+// How much of a node's name deploy/slurm/comera_workers.sh keeps.
+constexpr size_t kMaxNodeName = 50;
 
 v1::Role Needed(Permission permission) {
   switch (permission) {
@@ -85,9 +89,23 @@ bool IsWorkerPattern(absl::string_view pattern) {
 
 bool IsTokenOfWorker(const v1::Token& token, absl::string_view worker) {
   absl::string_view name = token.worker_name();
-  if (name.empty()) return true;
+  if (name.empty()) return false;
   if (absl::ConsumeSuffix(&name, "*")) return absl::StartsWith(worker, name);
   return worker == name;
+}
+
+bool IsCertificateOfWorker(absl::string_view common_name,
+                           absl::string_view worker) {
+  std::string name = absl::AsciiStrToLower(common_name);
+  for (char& c : name) {
+    if (c == '_' || c == '.') c = '-';
+  }
+  if (!IsResourceId(std::string(worker))) return false;
+  if (worker == name) return true;
+  name.resize(std::min(name.size(), kMaxNodeName));
+  return !name.empty() && absl::ConsumePrefix(&worker, name) &&
+         absl::ConsumePrefix(&worker, "-") && !worker.empty() &&
+         std::all_of(worker.begin(), worker.end(), absl::ascii_isdigit);
 }
 
 }  // namespace comera::server

@@ -19,9 +19,14 @@ absl::Status CheckToken(const v1::Token& token, Permission permission,
 // `*`.
 bool IsWorkerPattern(absl::string_view pattern);
 
-// Whether a worker of that name may use the token. All may use a worker's token
-// of an earlier version, which names none.
+// Whether the token names the worker. Tokens of an earlier version name none.
 bool IsTokenOfWorker(const v1::Token& token, absl::string_view worker);
+
+// Whether a certificate of that common name stands for the worker: the worker
+// bears the name, in the letters that names of workers have, or the name with a
+// number, by which the Slurm script tells the allocations of a node apart.
+bool IsCertificateOfWorker(absl::string_view common_name,
+                           absl::string_view worker);
 
 }  // namespace comera::server
 

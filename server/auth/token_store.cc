@@ -184,6 +184,10 @@ bool TokenStore::HasAdmin() const {
 
 absl::StatusOr<std::shared_ptr<const v1::Token>> TokenStore::Verify(
     std::string_view secret) {
+  if (foreign_ != nullptr &&
+      foreign_->HasForm(absl::string_view(secret.data(), secret.size()))) {
+    return foreign_->Verify(absl::string_view(secret.data(), secret.size()));
+  }
   std::string id, bytes;
   if (!ParseSecret(secret, &id, &bytes)) return Unknown();
   const std::string hash = Sha256(bytes);
@@ -210,6 +214,9 @@ absl::StatusOr<std::shared_ptr<const v1::Token>> TokenStore::Verify(
 
 absl::StatusOr<std::shared_ptr<const v1::Token>> TokenStore::FindWorking(
     const std::string& name) const {
+  if (foreign_ != nullptr && foreign_->IsName(name)) {
+    return foreign_->FindWorking(name);
+  }
   absl::string_view id = name;
   if (!absl::ConsumePrefix(&id, kNamePrefix)) return Unknown();
   const absl::Time now = clock_->Now();

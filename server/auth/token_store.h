@@ -10,10 +10,12 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "comera/v1/access_service.pb.h"
 #include "common/clock.h"
+#include "server/auth/foreign_tokens.h"
 #include "server/auth/token_record.pb.h"
 #include "server/store/job_store.h"
 
@@ -50,12 +52,16 @@ class TokenStore {
   bool required() const { return required_; }
   // Calls need a token although there is none yet.
   void RequireAlways() { required_ = always_ = true; }
+  // Takes the tokens of somebody else too, from now on. Must outlive the
+  // object; to be called before calls are served.
+  void SetForeign(ForeignTokens* foreign) { foreign_ = foreign; }
   // Whether some token of an admin still works.
   bool HasAdmin() const;
   Clock* clock() const { return clock_; }
 
   // The token that this secret belongs to, as it was when it was made; its use
-  // is noted. Unauthenticated: none, expired or revoked.
+  // is noted. Unauthenticated: none, expired or revoked. Unavailable: whether
+  // it is one of somebody else cannot be told yet.
   absl::StatusOr<std::shared_ptr<const v1::Token>> Verify(
       std::string_view secret);
 
@@ -85,7 +91,6 @@ class TokenStore {
   TokenStore(Clock* clock, Write write)
       : clock_(clock), write_(std::move(write)) {}
 
-  // With mutex_ held.
   v1::Token Shown(const Entry& entry) const;
   static bool IsWorking(const Entry& entry, absl::Time now);
   bool IsWorkingAdmin(const Entry& entry, absl::Time now) const;
@@ -93,8 +98,10 @@ class TokenStore {
 
   Clock* const clock_;
   const Write write_;
+  // Null: there is nobody else.
+  ForeignTokens* foreign_ = nullptr;
   mutable std::mutex mutex_;
-  std::map<std::string, Entry> entries_;  // guarded by mutex_
+  std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> required_{false};
   std::atomic<bool> always_{false};
 };

@@ -1,6 +1,7 @@
 // Implements Coordinator: the life of a job, from its submission to its end.
 #include "server/coordinator/coordinator.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "proto/resource_names.h"
 #include "server/coordinator/job/job_artifacts.h"
 #include "server/coordinator/job/job_retention.h"
+#include "server/coordinator/job/kept_models.h"
 #include "server/coordinator/job/start_from.h"
 #include "server/coordinator/worker/worker_summary.h"
 #include "server/rpc/proto_time.h"
@@ -60,7 +62,7 @@ Coordinator::Coordinator(const Options& options, IdSource* ids)
     : options_(options),
       ids_(ids),
       queue_directory_(&jobs_, &queues_),
-      peers_(&jobs_, &workers_, options_.peer_key),
+      peers_(&options_, &jobs_, &workers_),
       exclusion_(options_.exclude_after_failures, options_.failure_window,
                  &workers_),
       failures_(&exclusion_),
@@ -77,8 +79,10 @@ Coordinator::Coordinator(const Options& options, IdSource* ids)
                  &lifecycle_),
       explainer_(&jobs_, &queue_directory_, &scheduler_) {}
 
-absl::Status Coordinator::LoadDocuments(const std::vector<Document>& queues,
-                                        const std::vector<Document>& workers) {
+absl::Status Coordinator::LoadDocuments(
+    const std::vector<Document>& queues, const std::vector<Document>& workers,
+    const std::vector<Document>& forgotten) {
+  peers_.LoadForgotten(forgotten);
   RETURN_IF_ERROR(queues_.Load(queues));
   return workers_.Load(workers);
 }
@@ -90,6 +94,12 @@ void Coordinator::Load(std::vector<JobRecord> records, absl::Time now) {
   starts_.MarkLoaded(now);
   scheduler_.MarkLoaded();
   for (JobRecord& record : records) {
+    if (doubted_lead_ > absl::ZeroDuration() &&
+        record.attempt().has_running_since()) {
+      google::protobuf::Timestamp& since =
+          *record.mutable_attempt()->mutable_running_since();
+      since = ToTimestamp(std::min(FromTimestamp(since) + doubted_lead_, now));
+    }
     JobEntry& entry = *jobs_.Add(std::move(record));
     entry.Restore(first_version, now + options_.retry_backoff.longest, now);
     if (!entry.active()) continue;
@@ -133,18 +143,8 @@ absl::StatusOr<v1::Job> Coordinator::Submit(const PreparedJob& prepared,
     return absl::InvalidArgumentError(
         absl::StrCat("spec.queue: there is no queue \"", spec.queue(), "\""));
   }
-  if (spec.has_start_from()) {
-    const auto start = ParseCheckpointName(spec.start_from().checkpoint());
-    const JobEntry* source =
-        start ? jobs_.Find(JobName(start->first)) : nullptr;
-    const absl::Status status = CheckStartFrom(
-        spec, submitter.user, source == nullptr ? nullptr : &source->job());
-    if (!status.ok()) return status;
-  }
-  if (queued_count() >= options_.max_queued_jobs) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the queue is full: ", queued_count(), " jobs are waiting"));
-  }
+  RETURN_IF_ERROR(CheckSource(spec, submitter.user));
+  RETURN_IF_ERROR(CheckQueueHasRoom());
   std::string name;
   do {
     name = JobName(ids_->NewId());
@@ -167,6 +167,37 @@ absl::StatusOr<v1::Job> Coordinator::Submit(const PreparedJob& prepared,
   op.RequestSchedule();
   Commit(&op);
   return entry.job();
+}
+
+absl::Status Coordinator::CheckQueueHasRoom() const {
+  if (queued_count() < options_.max_queued_jobs) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the queue is full: ", queued_count(), " jobs are waiting"));
+}
+
+absl::Status Coordinator::CheckSource(const v1::JobSpec& spec,
+                                      const std::string& user) const {
+  const auto start = ParseCheckpointName(spec.start_from().checkpoint());
+  const JobEntry* source = start ? jobs_.Find(JobName(start->first)) : nullptr;
+  return CheckStartFrom(spec, user,
+                        source == nullptr ? nullptr : &source->job());
+}
+
+absl::Status Coordinator::CheckMayQueueAgain(const JobEntry& entry,
+                                             bool start_over) const {
+  RETURN_IF_ERROR(lifecycle_.CheckMayReopen(entry));
+  const v1::JobSpec& spec = entry.job().spec();
+  if (queues_.Find(spec.queue()) == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("there is no queue ", spec.queue(),
+                     " any more; create it, or submit the job to another one"));
+  }
+  // A job that goes on from a state of its own needs no other.
+  if (start_over || entry.job().attempt() == 0) {
+    const absl::Status source = CheckSource(spec, entry.job().user());
+    if (!source.ok()) return absl::FailedPreconditionError(source.message());
+  }
+  return CheckQueueHasRoom();
 }
 
 void Coordinator::Schedule(absl::Time now, Effects* effects) {
@@ -239,6 +270,9 @@ absl::StatusOr<v1::Job> Coordinator::Resume(const v1::ResumeJobRequest& request,
                                             absl::Time now, Effects* effects,
                                             const std::string& user) {
   ASSIGN_OR_RETURN(JobEntry* const entry, FindJob(jobs_, request.name()));
+  if (IsFinal(entry->state())) {
+    RETURN_IF_ERROR(CheckMayQueueAgain(*entry, request.start_over()));
+  }
   Operation op(now, effects);
   RETURN_IF_ERROR(request.start_over() ? lifecycle_.StartOver(*entry, user, &op)
                                        : lifecycle_.Resume(*entry, &op));
@@ -281,13 +315,24 @@ void Coordinator::ConfirmWorkerExit(const std::string& worker,
 }
 
 bool Coordinator::KeepsLog(const v1::LogChunk& chunk,
-                           const std::string& worker) const {
-  return IsOwnLog(chunk, worker, jobs_);
+                           const std::string& worker, absl::Time now) const {
+  return IsOwnLog(chunk, worker, now, jobs_);
 }
 
 absl::Status Coordinator::CheckUpload(const v1::UploadArtifactHeader& header,
                                       const std::string& worker) const {
   return FindUploader(header, worker, jobs_).status();
+}
+
+int64_t Coordinator::UploadedBytes(const std::string* user) const {
+  int64_t bytes = 0;
+  for (const auto& [name, entry] : jobs_.index().active()) {
+    if (user != nullptr && entry->job().user() != *user) continue;
+    for (const UploadedFile& upload : entry->attempt().record().uploads()) {
+      bytes += upload.file().size_bytes();
+    }
+  }
+  return bytes;
 }
 
 bool Coordinator::NeedsCheckpoint(const std::string& worker,
@@ -392,6 +437,34 @@ absl::StatusOr<v1::WorkerSummary> Coordinator::ResumeWorker(
   return Summarize(*worker, options_, now);
 }
 
+absl::StatusOr<v1::DeleteWorkerResponse> Coordinator::DeleteWorker(
+    const v1::DeleteWorkerRequest& request, absl::Time now, Effects* effects) {
+  if (const auto id = ParseWorkerName(request.name())) {
+    workers_.FindOrRecall(*id);
+  }
+  ASSIGN_OR_RETURN(WorkerState* const worker,
+                   FindWorker(workers_, request.name()));
+  if (worker->IsConnected(now, options_.suspect_after)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(request.name(), " is connected: stop it first"));
+  }
+  if (!worker->jobs().empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "members of ", *worker->jobs().begin(),
+        worker->jobs().size() > 1 ? " and other jobs" : "",
+        " may still run on ", request.name(),
+        ": they are given up when it has been silent for ",
+        absl::FormatDuration(options_.node_lost_after)));
+  }
+  Operation op(now, effects);
+  const std::string id = worker->id();
+  workers_.Remove(id, &op);
+  peers_.Forget(id);
+  peers_.MarkPeersChanged();
+  Commit(&op);
+  return v1::DeleteWorkerResponse();
+}
+
 absl::StatusOr<v1::Queue> Coordinator::CreateQueue(
     const v1::CreateQueueRequest& request, absl::Time now, Effects* effects) {
   scheduler_.Request();
@@ -424,6 +497,45 @@ absl::StatusOr<v1::Job> Coordinator::RemoveModel(const std::string& name,
   return entry->job();
 }
 
+absl::StatusOr<v1::Job> Coordinator::PinModel(const std::string& name,
+                                              bool pinned, absl::Time now,
+                                              Effects* effects) {
+  Operation op(now, effects);
+  ASSIGN_OR_RETURN(JobEntry* const entry, SetPinned(name, pinned, &jobs_, &op));
+  Commit(&op);
+  return entry->job();
+}
+
+const v1::Job* Coordinator::FindModelAlias(const std::string& alias) const {
+  const JobEntry* const entry = FindAlias(alias, jobs_);
+  return entry == nullptr ? nullptr : &entry->job();
+}
+
+absl::StatusOr<v1::Job> Coordinator::SetModelAlias(
+    const v1::SetModelAliasRequest& request, absl::Time now, Effects* effects) {
+  Operation op(now, effects);
+  ASSIGN_OR_RETURN(JobEntry* const entry,
+                   SetAlias(request.alias(), request.model(), &jobs_, &op));
+  Commit(&op);
+  return entry->job();
+}
+
+absl::StatusOr<v1::Job> Coordinator::RemoveModelAlias(const std::string& alias,
+                                                      absl::Time now,
+                                                      Effects* effects) {
+  Operation op(now, effects);
+  ASSIGN_OR_RETURN(JobEntry* const entry, RemoveAlias(alias, &jobs_, &op));
+  Commit(&op);
+  return entry->job();
+}
+
+absl::Status Coordinator::Delete(const std::string& name, Effects* effects) {
+  ASSIGN_OR_RETURN(const JobEntry* const entry, FindJob(jobs_, name));
+  RETURN_IF_ERROR(CheckMayBeForgotten(*entry, jobs_));
+  Forget({name}, effects);
+  return absl::OkStatus();
+}
+
 std::vector<std::string> Coordinator::ExpiredJobs(absl::Time ended_before,
                                                   size_t limit) const {
   return FindExpiredJobs(jobs_, ended_before, limit);
@@ -434,7 +546,10 @@ void Coordinator::Forget(const std::vector<std::string>& names,
   for (const std::string& name : names) {
     const JobEntry* entry = jobs_.Find(name);
     if (entry == nullptr || !IsFinal(entry->state())) continue;
+    // One that has never run has left nothing.
+    const bool has_run = entry->job().attempt() > 0;
     jobs_.Remove(name);
+    if (has_run) peers_.ForgetJob(name, &effects->documents);
     effects->deleted_jobs.push_back(name);
   }
 }

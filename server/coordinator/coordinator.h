@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "comera/v1/model_service.pb.h"
 #include "comera/v1/queue_service.pb.h"
 #include "comera/v1/training_service.pb.h"
 #include "comera/v1/worker_service.pb.h"
@@ -68,9 +69,11 @@ class Coordinator {
   // Takes over the records of an earlier coordinator; once, before anything
   // else.
   void Load(std::vector<JobRecord> records, absl::Time now);
-  // Takes over stored queues and workers' policies; before Load(). DataLoss.
+  // Takes over stored queues, workers' policies and forgotten jobs; before
+  // Load(). DataLoss.
   absl::Status LoadDocuments(const std::vector<Document>& queues,
-                             const std::vector<Document>& workers);
+                             const std::vector<Document>& workers,
+                             const std::vector<Document>& forgotten);
 
   // Jobs. Errors of these, where not written here: training_service.proto.
 
@@ -87,7 +90,10 @@ class Coordinator {
                                  Effects* effects);
   absl::StatusOr<v1::Job> Pause(const v1::PauseJobRequest& request,
                                 absl::Time now, Effects* effects);
-  // `user` is told of in the incident of a start_over; empty: unknown.
+  // `user` is told of in the incident of a start_over; empty: unknown. An ended
+  // job is queued only if a new one might be: ResourceExhausted: too many jobs
+  // wait. FailedPrecondition: its queue, or the state that it begins with, is
+  // gone.
   absl::StatusOr<v1::Job> Resume(const v1::ResumeJobRequest& request,
                                  absl::Time now, Effects* effects,
                                  const std::string& user = "");
@@ -127,17 +133,21 @@ class Coordinator {
                          const std::string& incarnation, absl::Time now,
                          Effects* effects);
   // Whether a log chunk that this worker brings is to be kept.
-  bool KeepsLog(const v1::LogChunk& chunk, const std::string& worker) const;
+  bool KeepsLog(const v1::LogChunk& chunk, const std::string& worker,
+                absl::Time now) const;
   // Whether the worker (empty: unknown) may upload the file. Errors of
   // FindUploader.
   absl::Status CheckUpload(const v1::UploadArtifactHeader& header,
                            const std::string& worker) const;
+  // Bytes of the files that the present attempts of the user's jobs have
+  // uploaded; null: those of all users' jobs.
+  int64_t UploadedBytes(const std::string* user) const;
   // The file lies whole below the artifact's name. Errors of CheckUpload.
   absl::Status ArtifactStored(const v1::UploadArtifactHeader& header,
                               const std::string& worker, absl::Time now,
                               Effects* effects);
-  // Whether a job that the worker runs, or is about to run, needs the checkpoint:
-  // its own, or the one that it starts from.
+  // Whether a job that the worker runs, or is about to run, needs the
+  // checkpoint: its own, or the one that it starts from.
   bool NeedsCheckpoint(const std::string& worker,
                        const std::string& checkpoint) const;
   // Digests of the dataset versions that those jobs read.
@@ -153,6 +163,9 @@ class Coordinator {
                                           absl::Time now, Effects* effects);
   absl::StatusOr<v1::WorkerSummary> ResumeWorker(
       const v1::ResumeWorkerRequest& request, absl::Time now, Effects* effects);
+  // Forgets a worker that is gone, and what was decided about it.
+  absl::StatusOr<v1::DeleteWorkerResponse> DeleteWorker(
+      const v1::DeleteWorkerRequest& request, absl::Time now, Effects* effects);
 
   // Queues. Errors: queue_service.proto.
 
@@ -173,11 +186,28 @@ class Coordinator {
   // Finished jobs.
 
   // Removes a finished job's model. NotFound; FailedPrecondition: the job has
-  // not finished.
+  // not finished, or the model is kept.
   absl::StatusOr<v1::Job> RemoveModel(const std::string& name, absl::Time now,
                                       Effects* effects);
-  // At most `limit` finished jobs that ended before then and that no unfinished
-  // job begins with.
+  // Each returns the job of the model. Errors: kept_models.h.
+  absl::StatusOr<v1::Job> PinModel(const std::string& name, bool pinned,
+                                   absl::Time now, Effects* effects);
+  // The job of the model that the alias stands for; null: of none.
+  const v1::Job* FindModelAlias(const std::string& alias) const;
+  absl::StatusOr<v1::Job> SetModelAlias(const v1::SetModelAliasRequest& request,
+                                        absl::Time now, Effects* effects);
+  absl::StatusOr<v1::Job> RemoveModelAlias(const std::string& alias,
+                                           absl::Time now, Effects* effects);
+  // From now on, states of failed and cancelled jobs are kept for that much
+  // longer, since the clock leads.
+  void SetClockLead(absl::Duration lead) { options_.clock_lead = lead; }
+  // The clock leads all that is known by so much, and is not believed: the jobs
+  // that Load() takes over have not run in that time. Before Load().
+  void DoubtClock(absl::Duration lead) { doubted_lead_ = lead; }
+  // Forgets one finished job. Errors: training_service.proto.
+  absl::Status Delete(const std::string& name, Effects* effects);
+  // At most `limit` finished jobs that ended before then, that no unfinished
+  // job begins with, and that have no model that is kept.
   std::vector<std::string> ExpiredJobs(absl::Time ended_before,
                                        size_t limit) const;
   // Removes those of the jobs that are finished. Their request_ids may be used
@@ -185,11 +215,19 @@ class Coordinator {
   void Forget(const std::vector<std::string>& names, Effects* effects);
 
  private:
+  // The error of queueing another job, if too many wait.
+  absl::Status CheckQueueHasRoom() const;
+  // Whether the specification's start_from may be used.
+  absl::Status CheckSource(const v1::JobSpec& spec,
+                           const std::string& user) const;
+  // Whether an ended job may be queued again; see Resume().
+  absl::Status CheckMayQueueAgain(const JobEntry& entry, bool start_over) const;
   // Ends an operation: numbers and collects the changed records, and answers
   // changed workers.
   void Commit(Operation* op);
 
-  const Options options_;
+  Options options_;
+  absl::Duration doubted_lead_;
   IdSource* const ids_;
   JobTable jobs_;
   WorkerTable workers_;

@@ -13,6 +13,7 @@
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
+#include "server/daemon/cluster_id.h"
 #include "server/daemon/term_guard.h"
 #include "server/metrics/rpc_metrics.h"
 #include "server/metrics/state_families.h"
@@ -41,6 +42,13 @@ void SetLimits(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(
       GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  // A connection that says nothing holds a place no longer than this, and one
+  // without calls gives it back; its client connects again when it has one.
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10000);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 300000);
+  // Many, because a coordinator that does not lead passes the calls of all its
+  // workers on over one connection.
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 20000);
 }
 
 }  // namespace
@@ -76,6 +84,9 @@ absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
   if (server->leads()) RETURN_IF_ERROR(CleanUploads(options.data_dir));
   server->WatchDisk();
   RETURN_IF_ERROR(server->OpenStore());
+  if (options.term > 0) {
+    ASSIGN_OR_RETURN(server->cluster_, ClusterId(server->store_.get(), ids));
+  }
   ASSIGN_OR_RETURN(const std::vector<Document> tokens,
                    server->store_->LoadDocuments(TokenStore::kKind));
   CoordinatorHost::Options host_options = options.host;
@@ -100,6 +111,16 @@ absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
   ASSIGN_OR_RETURN(server->host_,
                    CoordinatorHost::Start(host_options, server->store_.get(),
                                           ids, clock, std::move(on_failure)));
+  ASSIGN_OR_RETURN(
+      server->security_,
+      ServerSecurity::Create(options.security, options.listen, tokens,
+                             server->leads(), clock, server->host_.get()));
+  if (!server->leads()) server->following_security_ = server->security_.get();
+  // Sweeps that were under way go on at once, within these.
+  server->host_->SetQuotas(
+      [access = server->security_->access()](const std::string& user) {
+        return access->QuotaOf(user);
+      });
   if (server->leads()) {
     ASSIGN_OR_RETURN(
         server->catalog_,
@@ -108,17 +129,10 @@ absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
     server->describer_ = std::make_unique<DatasetDescriber>(
         options.describer, options.data_dir, server->catalog_.get());
     SweepEngine::Options sweeps = options.sweeps;
-    if (!server->host_->may_expire()) {
-      sweeps.keep_ended = absl::InfiniteDuration();
-    }
+    sweeps.keep_ended += server->host_->clock_lead_at_start();
     ASSIGN_OR_RETURN(server->sweeps_,
                      SweepHost::Start(sweeps, server->host_.get(), ids, clock));
   }
-  ASSIGN_OR_RETURN(
-      server->security_,
-      ServerSecurity::Create(options.security, options.listen, tokens,
-                             server->leads(), clock, server->host_.get()));
-  if (!server->leads()) server->following_security_ = server->security_.get();
   server->AddCollectors();
   RETURN_IF_ERROR(server->Serve());
   return server;
@@ -171,9 +185,8 @@ absl::Status ComeraServer::Serve() {
   training_ = std::make_unique<TrainingService>(host_.get(), access,
                                                 security_->tickets());
   queues_ = std::make_unique<QueueService>(host_.get(), access);
-  worker_ = std::make_unique<WorkerService>(host_.get(), security_->access(),
-                                            security_->tickets(),
-                                            &peer_addresses_);
+  worker_ = std::make_unique<WorkerService>(
+      host_.get(), security_->access(), security_->tickets(), &peer_addresses_);
   datasets_ = std::make_unique<DatasetService>(catalog_.get(), describer_.get(),
                                                security_->access());
   models_ = std::make_unique<ModelService>(host_.get(), security_->access(),
@@ -181,13 +194,20 @@ absl::Status ComeraServer::Serve() {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
+  ASSIGN_OR_RETURN(const auto listen, ParseListenAddress(options_.listen));
   int port = 0;
+  if (options_.bound_connections) {
+    ASSIGN_OR_RETURN(gate_, ConnectionGate::Open(listen.first, listen.second,
+                                                 options_.connections));
+  }
   ServerSecurity::Interceptors observers;
   if (options_.term > 0 && options_.holds) {
-    observers.push_back(MakeTermGuard(options_.term, options_.holds));
+    observers.push_back(MakeTermGuard(options_.term, cluster_, options_.holds,
+                                      [this] { return leaving_.load(); }));
   }
   observers.push_back(MakeRpcMetrics(&metrics_->registry()));
-  security_->AddTo(&builder, options_.listen, &port, std::move(observers));
+  security_->AddTo(&builder, options_.listen, &port, gate_.get(),
+                   std::move(observers));
   SetLimits(builder);
   if (!leads()) RegisterForwarding(&builder);
   builder.RegisterService(training_.get());
@@ -210,8 +230,8 @@ absl::Status ComeraServer::Serve() {
   }
   health_ = server_->GetHealthCheckService();
   ReportHealth();
-  address_ =
-      absl::StrCat(ParseListenAddress(options_.listen)->first, ":", port);
+  address_ = absl::StrCat(listen.first, ":", port);
+  if (gate_ != nullptr) RETURN_IF_ERROR(gate_->Start());
   return ServeHttp();
 }
 
@@ -223,11 +243,17 @@ void ComeraServer::RegisterForwarding(grpc::ServerBuilder* builder) {
     return;
   }
   training_->ServeStoredOnly();
+  LeaderForwarder::Options options;
+  options.security = *options_.forward;
+  options.patience = options_.forward_patience;
   forwarder_ = std::make_unique<LeaderForwarder>(
-      *options_.forward, &leader_, security_->forwarded(),
+      options, &leader_, security_->forwarded(),
       [this](std::function<void()> done) {
         security_->AddChange();
         host_->CatchUp(std::move(done));
+      },
+      [this](absl::Duration delay, std::function<void()> closure) {
+        host_->loop().PostAfter(delay, std::move(closure));
       });
   builder->RegisterCallbackGenericService(forwarder_.get());
 }
@@ -244,6 +270,7 @@ absl::Status ComeraServer::ServeHttp() {
   backend.channel = server_->InProcessChannel(arguments);
   backend.access = security_->access();
   backend.forwarded = security_->forwarded();
+  backend.sign_in = security_->sign_in();
   backend.changes = [security = security_.get(), host = host_.get()] {
     return security->changes() + host->visible_changes();
   };
@@ -281,13 +308,16 @@ void ComeraServer::AddCollectors() {
 
 void ComeraServer::Shutdown() {
   if (server_ == nullptr) return;
+  leaving_ = true;
   // First, because the event loop of a leader that steps down may be stuck.
   server_->GetHealthCheckService()->SetServingStatus(kLeaderHealth, false);
   if (http_ != nullptr) http_->Leave();
   host_->Stop();
+  if (forwarder_ != nullptr) forwarder_->Stop();
   if (describer_ != nullptr) describer_->Stop();
   if (http_ != nullptr) http_->Shutdown(options_.shutdown_grace);
   http_.reset();
+  gate_.reset();
   server_->Shutdown(absl::ToChronoTime(absl::Now() + options_.shutdown_grace));
   server_.reset();
   describer_.reset();
@@ -300,6 +330,7 @@ void ComeraServer::Shutdown() {
 
 ComeraServer::~ComeraServer() {
   Shutdown();
+  gate_.reset();
   server_.reset();
   // Also of a server that never served: its threads use what goes next.
   describer_.reset();

@@ -17,6 +17,7 @@
 #include "server/api/queue_service.h"
 #include "server/api/training_service.h"
 #include "server/api/worker_service.h"
+#include "server/daemon/connection_gate.h"
 #include "server/daemon/follower_access.h"
 #include "server/daemon/leader_forwarder.h"
 #include "server/daemon/leader_hint.h"
@@ -50,6 +51,11 @@ class ComeraServer {
     std::string listen = "127.0.0.1:0";
     std::string data_dir;
     ServerSecurity::Options security;
+    // Limits of the gRPC port.
+    ConnectionLimits connections;
+    // Whether they are kept: gRPC then gets its connections from an acceptor of
+    // ours, which is new.
+    bool bound_connections = false;
     // The second port; its TLS files are those of `security`.
     HttpGateway::Options http;
     // Calls that do not end by themselves are cut after this.
@@ -67,6 +73,8 @@ class ComeraServer {
     // How a coordinator that does not lead opens the channel by which it passes
     // calls on to the leader. If unset, it sends the callers there.
     std::optional<ChannelSecurity> forward;
+    // How long it holds a call while no leader is there.
+    absl::Duration forward_patience = absl::Seconds(10);
     // data_dir and disk in here are ignored.
     CoordinatorHost::Options host;
     // When the coordinator becomes read-only for want of room in data_dir.
@@ -134,6 +142,8 @@ class ComeraServer {
   const std::shared_ptr<CoordinatorMetrics> metrics_ =
       std::make_shared<CoordinatorMetrics>();
   std::unique_ptr<JobStore> store_;
+  // The cluster that a leader of several coordinators leads (cluster_id.h).
+  std::string cluster_;
   // Null in a server that leads; else the same object as store_.
   ChangeFeed* feed_ = nullptr;
   // Null in a server that does not lead.
@@ -158,9 +168,13 @@ class ComeraServer {
   std::unique_ptr<DatasetService> datasets_;
   std::unique_ptr<ModelService> models_;
   std::unique_ptr<grpc::Server> server_;
+  // Ends before the server that it accepts for.
+  std::unique_ptr<ConnectionGate> gate_;
   // The health service of server_; null before it serves.
   std::atomic<grpc::HealthCheckServiceInterface*> health_{nullptr};
   std::unique_ptr<HttpGateway> http_;
+  // Shutdown() has begun.
+  std::atomic<bool> leaving_{false};
   std::string address_;
 };
 

@@ -43,6 +43,11 @@ absl::Status CheckAdvertise(const CoordinatorNode::Options& options) {
 absl::StatusOr<std::unique_ptr<CoordinatorNode>> CoordinatorNode::Start(
     const Options& options, Clock* clock, IdSource* ids) {
   RETURN_IF_ERROR(CheckPostgresUrl(options.server.store_url));
+  if (PostgresUrlIsExposed(options.server.store_url)) {
+    LOG(WARNING) << "event=database_not_verified text=\"the connection to the "
+                    "database is not protected against others on the network: "
+                    "add ?sslmode=verify-full to --store\"";
+  }
   RETURN_IF_ERROR(CheckAdvertise(options));
   std::unique_ptr<CoordinatorNode> node(
       new CoordinatorNode(options, clock, ids));
@@ -104,7 +109,9 @@ absl::Status CoordinatorNode::PrepareForwarding() {
 bool CoordinatorNode::Pause() {
   std::unique_lock<std::mutex> lock(mutex_);
   wake_.wait_for(lock, absl::ToChronoMilliseconds(options_.poll_interval),
-                 [this] { return stop_ || !lost_.ok(); });
+                 [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                   return stop_ || !lost_.ok();
+                 });
   return !stop_;
 }
 
@@ -152,7 +159,11 @@ absl::Status CoordinatorNode::Round() {
   ASSIGN_OR_RETURN(const bool leads, leadership_->TryAcquire());
   if (leads) return Lead();
   LeaseRow row = leadership_->last_row();
-  server_->leader().Set({std::move(row.address), std::move(row.secret)});
+  // A leader whose lease has run out answers nothing more: better none.
+  server_->leader().Set(
+      row.expired
+          ? LeaderHint::Leader()
+          : LeaderHint::Leader{std::move(row.address), std::move(row.secret)});
   return absl::OkStatus();
 }
 
@@ -203,6 +214,9 @@ absl::Status CoordinatorNode::Serve(int64_t term) {
     options.security.leaders_secret = leadership_->secret();
   }
   options.shutdown_grace = kRoleChangeGrace;
+  // A leader that vanishes holds the lease until it runs out; then somebody has
+  // to see that, and to load the jobs.
+  options.forward_patience = 2 * options_.lease.length + options_.poll_interval;
   ASSIGN_OR_RETURN(
       server_, ComeraServer::Start(
                    options, clock_, ids_, [this](const absl::Status& status) {

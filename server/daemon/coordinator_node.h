@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/daemon/comera_server.h"
@@ -95,8 +96,9 @@ class CoordinatorNode {
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  bool stop_ = false;  // guarded by mutex_
-  absl::Status lost_;  // guarded by mutex_; why the leadership is over
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  // Why the leadership is over.
+  absl::Status lost_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
   // Renews the lease whatever the node's thread waits for.
   std::unique_ptr<EventLoop> keeper_;

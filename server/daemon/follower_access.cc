@@ -27,6 +27,7 @@ class FollowersCaller : public Caller {
     return caller_->CheckStillKnown();
   }
   absl::Status ChargeStream() override { return caller_->ChargeStream(); }
+  absl::Status ChargeUpload() override { return caller_->ChargeUpload(); }
   absl::Status CheckSize(size_t bytes) const override {
     return caller_->CheckSize(bytes);
   }

@@ -1,13 +1,16 @@
 #ifndef COMERA_SERVER_DAEMON_LEADER_FORWARDER_H_
 #define COMERA_SERVER_DAEMON_LEADER_FORWARDER_H_
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/rpc_channel.h"
 #include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/grpcpp.h"
@@ -21,20 +24,45 @@ namespace comera::server {
 // port alike. Messages pass unread, one at a time in each direction; metadata,
 // the deadline and cancellation pass too. The leader checks who calls and what
 // they may do. Thread-safe.
+//
+// A call that finds no leader is held until there is one, or until `patience`
+// is over; no thread waits for it. So is a call that its leader did not begin,
+// and one that changes nothing and whose leader went away before it answered.
 class LeaderForwarder : public grpc::CallbackGenericService {
  public:
   // Calls its argument once this coordinator shows what the leader had
   // committed when it was called.
   using CatchUp = std::function<void(std::function<void()> done)>;
+  // Runs a closure after that time, on a thread of its own; it may drop it once
+  // Stop() was called.
+  using PostAfter = std::function<void(absl::Duration, std::function<void()>)>;
 
-  // `security`: of channels to other coordinators. `catch_up` runs between the
-  // success of a call that changes something and its answer, so that the caller
-  // then finds the change here. The pointers must outlive the server.
-  LeaderForwarder(ChannelSecurity security, const LeaderHint* leader,
-                  const ForwardedCalls* forwarded, CatchUp catch_up);
+  struct Options {
+    // How channels to other coordinators are secured.
+    ChannelSecurity security;
+    // How long a call is held for want of a leader, which should be longer than
+    // a change of leader takes.
+    absl::Duration patience = absl::Seconds(10);
+    // More calls than this are not held but refused.
+    size_t max_held = 20000;
+  };
+
+  // `catch_up` runs between the success of a call that changes something and
+  // its answer, so that the caller then finds the change here. The pointers
+  // must outlive the server, and this object what it has posted.
+  LeaderForwarder(const Options& options, const LeaderHint* leader,
+                  const ForwardedCalls* forwarded, CatchUp catch_up,
+                  PostAfter post_after);
 
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override;
+
+  // Ends the calls that are held, with UNAVAILABLE, and holds none from then
+  // on.
+  void Stop();
+
+  // The number of calls that are held.
+  size_t held() const;
 
  private:
   class Call;
@@ -42,15 +70,30 @@ class LeaderForwarder : public grpc::CallbackGenericService {
   // The channel to that address, which is opened when it changes.
   absl::StatusOr<std::shared_ptr<grpc::Channel>> ChannelTo(
       const std::string& address);
+  // Holds the call until there is a leader, or ends it where it must not wait.
+  void Hold(Call* call);
+  // Passes on the held calls whose leader is there, and ends those whose time
+  // is over.
+  void Poll();
+  // Returns whether the call was passed on or has ended.
+  bool Settle(Call* call, absl::Time now);
 
-  const ChannelSecurity security_;
+  const Options options_;
   const LeaderHint* const leader_;
   const ForwardedCalls* const forwarded_;
   const CatchUp catch_up_;
+  const PostAfter post_after_;
 
   std::mutex mutex_;
   std::string address_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<grpc::Channel> channel_ ABSL_GUARDED_BY(mutex_);
+
+  mutable std::mutex held_mutex_;
+  // Whoever takes a call out of here alone may pass it on or end it.
+  std::vector<Call*> held_ ABSL_GUARDED_BY(held_mutex_);
+  // Poll() was posted.
+  bool looks_ ABSL_GUARDED_BY(held_mutex_) = false;
+  bool stopped_ ABSL_GUARDED_BY(held_mutex_) = false;
 };
 
 }  // namespace comera::server

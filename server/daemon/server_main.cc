@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +14,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -21,10 +23,12 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "common/files.h"
+#include "common/flag_names.h"
 #include "common/http/http_server.h"
 #include "common/log.h"
 #include "common/slewed_clock.h"
 #include "common/version.h"
+#include "server/auth/oidc/oidc_access.h"
 #include "server/daemon/comera_server.h"
 #include "server/daemon/coordinator_node.h"
 #include "server/store/store_restore.h"
@@ -61,11 +65,14 @@ struct Flags {
   int64_t max_dataset_bytes = comera::server::ManifestLimits().max_bytes;
   int64_t max_dataset_file_bytes =
       comera::server::BlobStore::Options().max_blob_bytes;
+  int64_t model_quota_bytes =
+      comera::server::CoordinatorHost::Options().model_quota_bytes;
   int64_t min_free_bytes = comera::server::DiskGuard::Options().min_free_bytes;
   int64_t disk_reserve_bytes =
       comera::server::DiskGuard::Options().reserve_bytes;
   std::string keep_jobs = "30d";
   std::string keep_logs = "30d";
+  std::string keep_checkpoints = "3d";
   bool retention_dry_run = false;
   std::string confirm_clock;
   comera::server::ServerSecurity::Options security;
@@ -74,6 +81,10 @@ struct Flags {
   std::string http_port_file;
   std::vector<std::string> http_hosts;
   bool http_open_metrics = false;
+  int max_connections = 0;
+  int connections_per_address = 256;
+  bool bound_grpc_connections = false;
+  std::vector<std::string> oidc_roles;
   bool print_config = false;
 };
 
@@ -129,6 +140,45 @@ absl::Duration ToDuration(const std::string& text) {
   return duration;
 }
 
+// What the server keeps of each user that has a token.
+void AddQuotaFlags(CLI::App& app, comera::server::UserQuota& quota) {
+  const auto add = [&app](const char* name, int64_t& value, const char* text) {
+    app.add_option(name, value, text)
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+  };
+  const auto add_bytes = [&app](const char* name, int64_t& value,
+                                const char* text) {
+    app.add_option(name, value, text)
+        ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+        ->capture_default_str();
+  };
+  add("--user_queued_jobs", quota.queued_jobs,
+      "Waiting jobs per user; 0: any number");
+  app.add_option("--user_queue_share", quota.queue_share,
+                 "Part of the server's longest queue that one user's waiting "
+                 "jobs may be; 0: all of it")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  add("--user_jobs", quota.jobs,
+      "Jobs that are not forgotten, per user, finished ones included; 0: any "
+      "number");
+  add_bytes("--user_job_bytes", quota.job_bytes,
+            "Bytes of those jobs' specifications, e.g. 1Gi; 0: any number");
+  add("--user_sweeps", quota.sweeps,
+      "Sweeps that are not forgotten, per user; 0: any number");
+  add("--user_active_sweeps", quota.active_sweeps,
+      "Sweeps under way per user; 0: any number");
+  add("--user_datasets", quota.datasets,
+      "Datasets per user; 0: any number");
+  add_bytes("--user_dataset_bytes", quota.dataset_bytes,
+            "Bytes of a user's datasets, all versions and files that are in "
+            "none; 0: any number");
+  add_bytes("--user_model_bytes", quota.model_bytes,
+            "Bytes of the models and early-stage checkpoints of a user's jobs; "
+            "0: any number");
+}
+
 void AddSecurityFlags(CLI::App& app,
                       comera::server::ServerSecurity::Options& security) {
   app.add_option("--tls_cert", security.tls.certificate,
@@ -145,6 +195,11 @@ void AddSecurityFlags(CLI::App& app,
   app.add_flag("--trust_peer_addresses", security.trust_peer_addresses,
                "Take the --address that a worker announces, also where it calls "
                "from another (proxies, NAT, several networks)");
+  app.add_flag("--allow_unbound_worker_tokens",
+               security.allow_unbound_worker_tokens,
+               "Take workers' tokens that name no worker, and certificates, for "
+               "any worker, as earlier versions did; for the time of an "
+               "upgrade");
   comera::server::UserLimits::Options& limits = security.limits;
   app.add_option("--user_requests_per_second", limits.requests_per_second,
                  "Calls per user, in the long run")
@@ -154,13 +209,38 @@ void AddSecurityFlags(CLI::App& app,
                  "New jobs per user, in the long run")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--user_queued_jobs", limits.max_queued_jobs,
-                 "Waiting jobs per user")
+  app.add_option("--user_streams", limits.max_streams,
+                 "Streams open at once per user: watches, logs, downloads, "
+                 "uploads, backups")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--user_streams", limits.max_streams, "Open streams per user")
+  app.add_option("--user_uploads", limits.max_uploads,
+                 "Uploads of datasets' files open at once per user")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  AddQuotaFlags(app, limits.quota);
+}
+
+std::string CheckGroupRole(const std::string& text) {
+  return std::string(comera::server::ParseGroupRole(text).status().message());
+}
+
+void AddSignOnFlags(CLI::App& app, Flags& flags) {
+  comera::server::OidcAccess::Options& oidc = flags.security.oidc;
+  app.add_option("--oidc_issuer", oidc.issuer,
+                 "Take the tokens of this issuer of OpenID Connect, a URL");
+  app.add_option("--oidc_audience", oidc.audiences,
+                 "Take those that are meant for this audience; repeatable");
+  app.add_option("--oidc_client_id", oidc.client_id,
+                 "Let browsers sign in at the issuer as this client, which is "
+                 "an audience too");
+  app.add_option("--oidc_groups_claim", oidc.groups_claim,
+                 "The claim with the user's groups")
+      ->capture_default_str();
+  app.add_option("--oidc_role", flags.oidc_roles,
+                 "GROUP=[QUEUE:]ROLE: what members of a group may do, in one "
+                 "queue or on the whole server; repeatable")
+      ->check(CheckGroupRole);
 }
 
 void AddHttpFlags(CLI::App& app, Flags& flags) {
@@ -171,6 +251,20 @@ void AddHttpFlags(CLI::App& app, Flags& flags) {
                  "0 any free port");
   app.add_option("--http_port_file", flags.http_port_file,
                  "Written with HTTP's host:port once the server accepts calls");
+  app.add_option("--max_connections", flags.max_connections,
+                 "Connections of both ports together, half of them each; 0: "
+                 "four fifths of the files that the process may open")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--connections_per_address", flags.connections_per_address,
+                 "Connections of one address (IPv6: one /64 network) to a "
+                 "port, at most half of the port's, which an address of "
+                 "loopback may have")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_flag("--bound_grpc_connections", flags.bound_grpc_connections,
+               "Hold the gRPC port, too, to --max_connections and "
+               "--connections_per_address; new, and off by default");
   app.add_option("--http_host", flags.http_hosts,
                  "Name by which browsers reach this server, e.g. of a proxy; "
                  "may be repeated");
@@ -252,6 +346,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "Bytes of one file of a dataset, at most")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  app.add_option("--model_quota_bytes", flags.model_quota_bytes,
+                 "Bytes of all models and early-stage checkpoints together, at "
+                 "most; 0: any number")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option("--min_free_bytes", flags.min_free_bytes,
                  "With fewer bytes free in the data folder's file system, the "
                  "server takes no changes until there are twice as many; 0: "
@@ -273,6 +372,12 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "Logs of finished jobs go after this")
       ->capture_default_str()
       ->check(CheckRetention);
+  app.add_option(
+         "--keep_checkpoints", flags.keep_checkpoints,
+         "Checkpoints of failed and cancelled jobs go after this; until "
+         "then such a job can be resumed")
+      ->capture_default_str()
+      ->check(CheckRetention);
   app.add_flag("--retention_dry_run", flags.retention_dry_run,
                "Only log what --keep_jobs and --keep_logs would remove");
   app.add_option("--confirm_clock", flags.confirm_clock,
@@ -282,6 +387,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->check(CheckDay);
   AddHttpFlags(app, flags);
   AddSecurityFlags(app, flags.security);
+  AddSignOnFlags(app, flags);
   app.add_flag("--print-config", flags.print_config,
                "Print the configuration and exit");
   app.set_version_flag("--version",
@@ -299,6 +405,10 @@ void PrintConfig(const Flags& flags) {
             << "\nhttp_host=" << absl::StrJoin(flags.http_hosts, ",")
             << "\nhttp_open_metrics="
             << (flags.http_open_metrics ? "true" : "false")
+            << "\nmax_connections=" << flags.max_connections
+            << "\nconnections_per_address=" << flags.connections_per_address
+            << "\nbound_grpc_connections="
+            << (flags.bound_grpc_connections ? "true" : "false")
             << "\nnode_lost_after=" << flags.node_lost_after
             << "\nreattach_grace=" << flags.reattach_grace
             << "\nmass_silence_wait=" << flags.mass_silence_wait
@@ -308,21 +418,32 @@ void PrintConfig(const Flags& flags) {
             << "\ndataset_quota_bytes=" << flags.dataset_quota_bytes
             << "\nmax_dataset_bytes=" << flags.max_dataset_bytes
             << "\nmax_dataset_file_bytes=" << flags.max_dataset_file_bytes
+            << "\nmodel_quota_bytes=" << flags.model_quota_bytes
             << "\nmin_free_bytes=" << flags.min_free_bytes
             << "\ndisk_reserve_bytes=" << flags.disk_reserve_bytes
             << "\nkeep_jobs=" << flags.keep_jobs
-            << "\nkeep_logs=" << flags.keep_logs << "\nretention_dry_run="
+            << "\nkeep_logs=" << flags.keep_logs
+            << "\nkeep_checkpoints=" << flags.keep_checkpoints
+            << "\nretention_dry_run="
             << (flags.retention_dry_run ? "true" : "false")
             << "\nconfirm_clock=" << flags.confirm_clock
             << "\ninsecure_allow_remote="
             << (flags.security.insecure_allow_remote ? "true" : "false")
             << "\ntrust_peer_addresses="
             << (flags.security.trust_peer_addresses ? "true" : "false")
+            << "\nallow_unbound_worker_tokens="
+            << (flags.security.allow_unbound_worker_tokens ? "true" : "false")
             << "\ntls_cert=" << flags.security.tls.certificate
             << "\ntls_key=" << flags.security.tls.key
             << "\ntls_client_ca=" << flags.security.tls.client_ca
             << "\ninit_admin_token_file="
-            << flags.security.init_admin_token_file << "\n";
+            << flags.security.init_admin_token_file
+            << "\noidc_issuer=" << flags.security.oidc.issuer
+            << "\noidc_audience="
+            << absl::StrJoin(flags.security.oidc.audiences, ",")
+            << "\noidc_client_id=" << flags.security.oidc.client_id
+            << "\noidc_groups_claim=" << flags.security.oidc.groups_claim
+            << "\noidc_role=" << absl::StrJoin(flags.oidc_roles, ",") << "\n";
 }
 
 // Writes an address to the file of a flag, if there is one.
@@ -358,6 +479,28 @@ void RaiseOpenFiles() {
   if (files.rlim_cur >= kMaxOpenFiles) return;
   files.rlim_cur = std::min<rlim_t>(files.rlim_max, kMaxOpenFiles);
   setrlimit(RLIMIT_NOFILE, &files);
+}
+
+// The places of both ports.
+void SetConnectionLimits(const Flags& flags, ComeraServer::Options* options) {
+  int all = flags.max_connections;
+  if (all == 0) {
+    rlimit files = {};
+    const bool known =
+        getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < kMaxOpenFiles;
+    all = static_cast<int>((known ? files.rlim_cur : kMaxOpenFiles) / 5 * 4);
+  }
+  options->bound_connections = flags.bound_grpc_connections;
+  auto& grpc = options->connections;
+  grpc.connections = std::max(1, all / 2);
+  // No address takes all places.
+  grpc.per_loopback_address = std::max(1, grpc.connections / 2);
+  grpc.per_address =
+      std::min(flags.connections_per_address, grpc.per_loopback_address);
+  auto& http = options->http.server;
+  http.max_connections = grpc.connections;
+  http.connections_per_address = grpc.per_address;
+  http.connections_per_loopback_address = grpc.per_loopback_address;
 }
 
 // Until SIGTERM or SIGINT, which all threads must block.
@@ -421,6 +564,8 @@ int CopyJobs(const Flags& flags) {
 }
 
 int Serve(const Flags& flags) {
+  // Before the first file: jobs, models and hashes of tokens are nobody else's.
+  umask(077);
   // Every thread inherits the mask, so that only sigwait sees the signals.
   sigset_t signals;
   sigemptyset(&signals);
@@ -433,8 +578,13 @@ int Serve(const Flags& flags) {
   options.listen = flags.listen;
   options.data_dir = flags.data_dir;
   options.security = flags.security;
+  for (const std::string& role : flags.oidc_roles) {
+    options.security.oidc.roles.push_back(
+        comera::server::ParseGroupRole(role).value());
+  }
   RaiseOpenFiles();
   options.http.server.listen = HttpListen(flags);
+  SetConnectionLimits(flags, &options);
   options.http.names = flags.http_hosts;
   options.http.open_metrics = flags.http_open_metrics;
   options.host.coordinator.node_lost_after = ToDuration(flags.node_lost_after);
@@ -451,8 +601,13 @@ int Serve(const Flags& flags) {
   options.disk.reserve_bytes = flags.disk_reserve_bytes;
   options.disk.resume_free_bytes =
       std::max(2 * flags.min_free_bytes, flags.disk_reserve_bytes);
+  // Uploads stop while the store can still write.
+  options.datasets.blobs.min_free_bytes = options.disk.resume_free_bytes;
+  options.host.model_quota_bytes = flags.model_quota_bytes;
   options.host.retention.keep_jobs = *ParseRetention(flags.keep_jobs);
   options.host.retention.keep_logs = *ParseRetention(flags.keep_logs);
+  options.host.coordinator.keep_checkpoints =
+      *ParseRetention(flags.keep_checkpoints);
   options.host.retention.dry_run = flags.retention_dry_run;
   absl::ParseTime("%Y-%m-%d", flags.confirm_clock, &options.host.confirmed_day,
                   nullptr);
@@ -503,7 +658,13 @@ int main(int argc, char** argv) {
   Flags flags;
   AddFlags(app, flags);
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> arguments =
+        comera::WithKnownFlags(argc, argv, [&](const std::string& flag) {
+          return app.get_option_no_throw(flag) != nullptr;
+        });
+    // The parser takes them from the back.
+    std::reverse(arguments.begin(), arguments.end());
+    app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? EXIT_SUCCESS : kUsage;
   }
@@ -511,6 +672,9 @@ int main(int argc, char** argv) {
     PrintConfig(flags);
     return EXIT_SUCCESS;
   }
-  if (!flags.backup.empty() || !flags.restore.empty()) return CopyJobs(flags);
+  if (!flags.backup.empty() || !flags.restore.empty()) {
+    umask(077);
+    return CopyJobs(flags);
+  }
   return Serve(flags);
 }

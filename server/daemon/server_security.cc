@@ -20,6 +20,7 @@ absl::StatusOr<std::unique_ptr<ServerSecurity>> ServerSecurity::Create(
     CoordinatorHost* host) {
   std::unique_ptr<ServerSecurity> security(
       new ServerSecurity(options.leaders_secret));
+  RETURN_IF_ERROR(OidcAccess::Check(options.oidc));
   ASSIGN_OR_RETURN(security->credentials_, ServerCredentialsFrom(options.tls));
   security->leads_ = leads;
   const auto write = [host, leads](StoreBatch batch, AuditLog::WriteDone done) {
@@ -28,13 +29,18 @@ absl::StatusOr<std::unique_ptr<ServerSecurity>> ServerSecurity::Create(
   };
   ASSIGN_OR_RETURN(security->tokens_,
                    TokenStore::Load(documents, clock, write));
+  if (options.oidc.enabled()) security->TrustIssuer(options.oidc, clock);
   security->limits_ = std::make_unique<UserLimits>(options.limits, clock);
   security->audit_log_ = std::make_unique<AuditLog>(
       clock, write, [host](std::function<void(JobStore*)> read) {
         host->Read(std::move(read));
       });
+  TokenAccess::Options access;
+  access.certificates = !options.tls.client_ca.empty();
+  access.allow_unbound_workers = options.allow_unbound_worker_tokens;
   security->access_ = std::make_unique<TokenAccess>(
-      security->tokens_.get(), security->limits_.get(), &security->forwarded_);
+      access, security->tokens_.get(), security->limits_.get(),
+      &security->forwarded_);
   security->tickets_ =
       std::make_unique<TicketOffice>(security->tokens_.get(), clock);
   security->service_ = std::make_unique<AccessService>(
@@ -50,6 +56,26 @@ absl::StatusOr<std::unique_ptr<ServerSecurity>> ServerSecurity::Create(
   }
   RETURN_IF_ERROR(security->CheckExposure(options, "listen", listen));
   return security;
+}
+
+void ServerSecurity::TrustIssuer(const OidcAccess::Options& options,
+                                 Clock* clock) {
+  KeySetCache::Options keys;
+  keys.issuer = options.issuer;
+  issuer_keys_ = std::make_unique<KeySetCache>(
+      keys, KeySetCache::FetchFrom(options.issuer));
+  issuer_keys_->Start();
+  oidc_ = std::make_unique<OidcAccess>(options, issuer_keys_.get(), clock);
+  if (!options.client_id.empty()) {
+    sign_in_ = std::make_unique<BrowserSignIn>(oidc_.get(), clock);
+  }
+  tokens_->SetForeign(oidc_.get());
+  // Nobody is to make the first token without one of the issuer's.
+  tokens_->RequireAlways();
+  LOG_IF(WARNING, options.roles.empty())
+      << "event=no_group_has_a_role issuer=" << options.issuer
+      << " text=\"the issuer's users are known and may do nothing: "
+         "--oidc_role=GROUP=[QUEUE:]ROLE gives a group a role\"";
 }
 
 void ServerSecurity::Refresh(JobStore* store) {
@@ -117,8 +143,13 @@ absl::Status ServerSecurity::CheckExposure(const Options& options,
 
 void ServerSecurity::AddTo(grpc::ServerBuilder* builder,
                            const std::string& listen, int* port,
-                           Interceptors interceptors) {
-  builder->AddListeningPort(listen, credentials_, port);
+                           ConnectionGate* gate, Interceptors interceptors) {
+  if (gate != nullptr) {
+    gate->AttachTo(builder, credentials_);
+    *port = gate->port();
+  } else {
+    builder->AddListeningPort(listen, credentials_, port);
+  }
   if (leads_) builder->RegisterService(service_.get());
   // Answers pass them in this order.
   interceptors.insert(

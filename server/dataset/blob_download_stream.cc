@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/dataset/dataset_service.h"
+#include "server/host/caller_watch.h"
 #include "server/rpc/rpc_errors.h"
 #include "server/runtime/artifact_files.h"
 
@@ -13,14 +14,19 @@ namespace {
 constexpr size_t kChunkBytes = 512 << 10;
 
 // One blob on its way out: read a piece (IO thread), write it (gRPC), read the
-// next.
+// next. Sends nothing more soon after its caller may call no more.
 class BlobDownloadStream
     : public grpc::ServerWriteReactor<v1::DownloadBlobResponse> {
  public:
   BlobDownloadStream(DatasetCatalog* catalog,
+                     std::shared_ptr<const Caller> caller,
                      const std::string& worker,
                      const v1::DownloadBlobRequest& request)
-      : catalog_(catalog), request_(request) {
+      : catalog_(catalog),
+        caller_(std::move(caller)),
+        request_(request),
+        watch_(&catalog->loop(), &catalog->io(), StillKnown(caller_),
+               [this](const absl::Status& status) { refused_ = status; }) {
     if (worker.empty()) {
       catalog_->io().Post([this] { Begin(); });
     } else {
@@ -48,6 +54,7 @@ class BlobDownloadStream
   }
 
   void Next() {
+    if (!refused_.ok()) return End(refused_);
     response_.set_offset(download_->offset());
     auto data = download_->Next(kChunkBytes);
     if (!data.ok()) return End(data.status());
@@ -70,17 +77,22 @@ class BlobDownloadStream
   }
 
   DatasetCatalog* const catalog_;
+  // Holds its user's place for a stream.
+  const std::shared_ptr<const Caller> caller_;
   const v1::DownloadBlobRequest request_;
   std::unique_ptr<ArtifactDownload> download_;
   v1::DownloadBlobResponse response_;
+  // On the IO thread: why the caller may have no more.
+  absl::Status refused_;
+  const CallerWatch watch_;
 };
 
 }  // namespace
 
 grpc::ServerWriteReactor<v1::DownloadBlobResponse>* StartBlobDownload(
-    DatasetCatalog* catalog, const std::string& worker,
-    const v1::DownloadBlobRequest& request) {
-  return new BlobDownloadStream(catalog, worker, request);
+    DatasetCatalog* catalog, std::shared_ptr<const Caller> caller,
+    const std::string& worker, const v1::DownloadBlobRequest& request) {
+  return new BlobDownloadStream(catalog, std::move(caller), worker, request);
 }
 
 }  // namespace comera::server

@@ -16,6 +16,7 @@
 #include "common/files.h"
 #include "common/status_macros.h"
 #include "proto/dataset_names.h"
+#include "server/rpc/user_quota.h"
 
 namespace comera::server {
 namespace {
@@ -117,8 +118,50 @@ absl::Status BlobStore::CheckRoom(int64_t bytes) const {
   return absl::OkStatus();
 }
 
+absl::Status BlobStore::CheckSender(const BlobSender& sender,
+                                    int64_t bytes) const {
+  if (sender.max_bytes <= 0) return absl::OkStatus();
+  const int64_t used = sender.used_bytes + UnclaimedBytes(sender.user);
+  if (bytes <= sender.max_bytes - used) return absl::OkStatus();
+  return OverQuota(sender.user, used, "bytes of datasets", sender.max_bytes,
+                   "user_dataset_bytes",
+                   "delete datasets; files that are in none go after a day");
+}
+
+int64_t BlobStore::UnclaimedBytes(const std::string& user) const {
+  const auto found = unclaimed_by_user_.find(user);
+  return found == unclaimed_by_user_.end() ? 0 : found->second;
+}
+
+void BlobStore::AddUnclaimed(const std::string& sha256, const std::string& user,
+                             int64_t bytes) {
+  if (user.empty()) return;
+  Unclaimed& blob = unclaimed_[sha256];
+  // A user who goes on with another's upload owes all of it.
+  if (blob.user != user) {
+    const int64_t before = blob.bytes;
+    Claim(sha256);
+    unclaimed_[sha256] = {user, before};
+    unclaimed_by_user_[user] += before;
+  }
+  unclaimed_[sha256].bytes += bytes;
+  unclaimed_by_user_[user] += bytes;
+}
+
+void BlobStore::Claim(const std::string& sha256) {
+  const auto found = unclaimed_.find(sha256);
+  if (found == unclaimed_.end()) return;
+  const auto user = unclaimed_by_user_.find(found->second.user);
+  if (user != unclaimed_by_user_.end() &&
+      (user->second -= found->second.bytes) <= 0) {
+    unclaimed_by_user_.erase(user);
+  }
+  unclaimed_.erase(found);
+}
+
 absl::StatusOr<std::unique_ptr<BlobUpload>> BlobStore::BeginUpload(
-    const std::string& sha256, int64_t size, int64_t offset) {
+    const std::string& sha256, int64_t size, int64_t offset,
+    BlobSender sender) {
   if (const auto stored = Size(sha256); stored.ok()) {
     if (*stored == size) return absl::AlreadyExistsError("the blob is there");
     return absl::InvalidArgumentError(
@@ -142,20 +185,22 @@ absl::StatusOr<std::unique_ptr<BlobUpload>> BlobStore::BeginUpload(
   int64_t there = PartialSize(sha256);
   // What claimed to be this blob was none.
   if (there > size) {
-    RemoveFile(path);
+    RemoveBlob(sha256, path);
     there = 0;
   }
   if (offset != there) {
     return absl::OutOfRangeError(absl::StrCat("header.offset: is ", offset,
                                               "; ", there, " bytes are there"));
   }
+  // What cannot fit need not be sent.
   RETURN_IF_ERROR(CheckRoom(size - there));
+  RETURN_IF_ERROR(CheckSender(sender, size - there));
   ASSIGN_OR_RETURN(FileHandle file, FileHandle::Open(path, O_RDWR | O_CREAT));
-  std::unique_ptr<BlobUpload> upload(new BlobUpload(this, sha256, size));
+  std::unique_ptr<BlobUpload> upload(
+      new BlobUpload(this, sha256, size, std::move(sender)));
   upload->file_ = std::move(file);
   upload->received_ = there;
   upload->last_activity_ = now;
-  used_bytes_ += size - there;
   uploads_[sha256] = upload.get();
   return upload;
 }
@@ -212,6 +257,7 @@ int64_t BlobStore::RemoveBlob(const std::string& sha256,
   std::error_code ignored;
   std::filesystem::remove_all(absl::StrCat(descriptions_, "/", sha256),
                               ignored);
+  Claim(sha256);
   return RemoveFile(path);
 }
 

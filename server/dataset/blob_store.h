@@ -20,6 +20,15 @@ namespace comera::server {
 
 class BlobUpload;
 
+// The user who uploads a blob. The bytes that a user has sent and that are in no dataset
+// yet are counted until they are, or are removed; after a restart no more.
+struct BlobSender {
+  std::string user;
+  // What the user's datasets hold, and may hold; 0: any number of bytes.
+  int64_t used_bytes = 0;
+  int64_t max_bytes = 0;
+};
+
 // Contents named by their SHA-256 (64 lower-case hexadecimal digits, checked by
 // the caller), below a folder:
 //   blobs/ab/abcdef...      whole and verified; never changed
@@ -34,7 +43,8 @@ class BlobStore {
     int64_t max_blob_bytes = int64_t{64} << 30;
     // The size of all blobs and parts together.
     int64_t quota_bytes = int64_t{1} << 40;
-    // Left free on the disk, which the job store needs too.
+    // Left free on the disk, which the job store needs too. Checked as the
+    // bytes come in.
     int64_t min_free_bytes = int64_t{256} << 20;
     // An upload that sends nothing for so long makes way for another of the
     // same blob.
@@ -51,12 +61,19 @@ class BlobStore {
   int64_t PartialSize(const std::string& sha256) const;
   std::string Path(const std::string& sha256) const;
 
-  // Continues at what is there. OutOfRange: `offset` is another.
-  // InvalidArgument: the blob is there with another size. AlreadyExists: it is
-  // there. ResourceExhausted: too large, over the quota, or no room on the
-  // disk. Unavailable: another upload of it is going on.
+  // Continues at what is there. Nothing is reserved: others may take the room
+  // meanwhile, and what is announced takes it from nobody. OutOfRange: `offset`
+  // is another. InvalidArgument: the blob is there with another size.
+  // AlreadyExists: it is there. ResourceExhausted: too large, over a quota, or
+  // no room on the disk. Unavailable: another upload of it is going on.
   absl::StatusOr<std::unique_ptr<BlobUpload>> BeginUpload(
-      const std::string& sha256, int64_t size, int64_t offset);
+      const std::string& sha256, int64_t size, int64_t offset,
+      BlobSender sender = BlobSender());
+
+  // The blob is in a dataset now.
+  void Claim(const std::string& sha256);
+  // What the user has sent and is in no dataset.
+  int64_t UnclaimedBytes(const std::string& user) const;
 
   // Stores small contents at once; returns their digest. ResourceExhausted.
   absl::StatusOr<std::string> Put(std::string_view contents);
@@ -84,6 +101,10 @@ class BlobStore {
                                         const std::string& path)>& visit) const;
   // ResourceExhausted unless `bytes` more may be stored.
   absl::Status CheckRoom(int64_t bytes) const;
+  absl::Status CheckSender(const BlobSender& sender, int64_t bytes) const;
+  // Counts bytes of the user that are in no dataset.
+  void AddUnclaimed(const std::string& sha256, const std::string& user,
+                    int64_t bytes);
   int64_t RemoveFile(const std::string& path);
   int64_t RemoveBlob(const std::string& sha256, const std::string& path);
   absl::Status Publish(const std::string& from, const std::string& sha256);
@@ -92,8 +113,15 @@ class BlobStore {
   const std::string descriptions_;
   const Options options_;
   Clock* const clock_;
-  // Whole blobs, parts, and what going uploads have announced.
+  // Whole blobs and parts.
   int64_t used_bytes_ = 0;
+  // Bytes of a blob that are in no dataset, and their user.
+  struct Unclaimed {
+    std::string user;
+    int64_t bytes = 0;
+  };
+  std::map<std::string, Unclaimed> unclaimed_;
+  std::map<std::string, int64_t> unclaimed_by_user_;
   std::map<std::string, BlobUpload*> uploads_;
 };
 
@@ -110,8 +138,8 @@ class BlobUpload {
 
   // Reads what was there before, at most `max_bytes` of it; true: that was all.
   absl::StatusOr<bool> CatchUp(int64_t max_bytes);
-  // DataLoss: more than announced. ResourceExhausted: disk full. Aborted:
-  // another upload took over.
+  // DataLoss: more than announced. ResourceExhausted: disk full, or over a
+  // quota; what arrived before is kept. Aborted: another upload took over.
   absl::Status Add(std::string_view data);
   // Verifies and publishes. DataLoss: size or checksum differ (the bytes that
   // arrived are kept if they are only too few). Aborted.
@@ -120,13 +148,15 @@ class BlobUpload {
  private:
   friend class BlobStore;
 
-  BlobUpload(BlobStore* store, std::string sha256, int64_t size);
+  BlobUpload(BlobStore* store, std::string sha256, int64_t size,
+             BlobSender sender);
   absl::Status Discard(const absl::Status& why);
   void Release();
 
   BlobStore* store_;  // null: done, or another upload took over
   const std::string sha256_;
   const int64_t size_;
+  const BlobSender sender_;
   FileHandle file_;
   Sha256Stream hash_;
   int64_t hashed_ = 0;

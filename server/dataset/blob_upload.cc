@@ -18,17 +18,19 @@ absl::Status TakenOver() {
 
 }  // namespace
 
-BlobUpload::BlobUpload(BlobStore* store, std::string sha256, int64_t size)
-    : store_(store), sha256_(std::move(sha256)), size_(size) {}
+BlobUpload::BlobUpload(BlobStore* store, std::string sha256, int64_t size,
+                       BlobSender sender)
+    : store_(store),
+      sha256_(std::move(sha256)),
+      size_(size),
+      sender_(std::move(sender)) {}
 
 BlobUpload::~BlobUpload() { Release(); }
 
 void BlobUpload::Release() {
   if (store_ == nullptr) return;
-  // What was announced and did not arrive takes no room.
-  store_->used_bytes_ -= size_ - received_;
   if (discard_ || received_ == 0) {
-    store_->RemoveFile(store_->PartialPath(sha256_));
+    store_->RemoveBlob(sha256_, store_->PartialPath(sha256_));
   }
   store_->uploads_.erase(sha256_);
   store_ = nullptr;
@@ -61,6 +63,9 @@ absl::Status BlobUpload::Add(std::string_view data) {
     return Discard(absl::DataLossError(
         absl::StrCat("more than the announced ", size_, " bytes")));
   }
+  const auto bytes = static_cast<int64_t>(data.size());
+  RETURN_IF_ERROR(store_->CheckRoom(bytes));
+  RETURN_IF_ERROR(store_->CheckSender(sender_, bytes));
   if (absl::Status status = file_.WriteAt(received_, data); !status.ok()) {
     // Some of it may have been written.
     if (ftruncate(file_.fd(), received_) != 0) return Discard(status);
@@ -70,8 +75,10 @@ absl::Status BlobUpload::Add(std::string_view data) {
                      size_, " bytes")));
   }
   hash_.Add(data);
-  received_ += static_cast<int64_t>(data.size());
+  received_ += bytes;
   hashed_ = received_;
+  store_->used_bytes_ += bytes;
+  store_->AddUnclaimed(sha256_, sender_.user, bytes);
   last_activity_ = store_->clock_->Now();
   return absl::OkStatus();
 }

@@ -26,7 +26,12 @@ DatasetCatalog::DatasetCatalog(const Options& options, CoordinatorHost* host,
     : options_(options),
       host_(host),
       clock_(clock),
-      io_(std::make_unique<EventLoop>()) {}
+      idle_uploads_(options.idle_upload, clock) {
+  EventLoop::Options io;
+  io.tick_interval = options.idle_check;
+  io.on_tick = [this] { idle_uploads_.EndIdle(); };
+  io_ = std::make_unique<EventLoop>(std::move(io));
+}
 
 absl::StatusOr<std::unique_ptr<DatasetCatalog>> DatasetCatalog::Start(
     const Options& options, CoordinatorHost* host, Clock* clock) {
@@ -70,7 +75,9 @@ DatasetCatalog::~DatasetCatalog() {
   host_->loop().Run([this] { closing_ = true; });
   {
     std::unique_lock<std::mutex> lock(mutex_);
-    idle_.wait(lock, [this] { return running_ == 0; });
+    idle_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return running_ == 0;
+    });
   }
   io_.reset();
   // What the IO thread posted last.

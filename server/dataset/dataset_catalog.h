@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "comera/v1/dataset_service.pb.h"
 #include "common/clock.h"
@@ -24,6 +25,7 @@
 #include "server/dataset/dataset_record.pb.h"
 #include "server/host/coordinator_host.h"
 #include "server/host/dataset_pinner.h"
+#include "server/host/idle_streams.h"
 #include "server/runtime/event_loop.h"
 
 namespace comera::server {
@@ -51,6 +53,10 @@ class DatasetCatalog : public DatasetPinner {
     // Blobs without a dataset, and parts of blobs, are removed after this.
     absl::Duration keep_unused = absl::Hours(24);
     absl::Duration sweep_interval = absl::Hours(1);
+    // Uploads that bring no data for so long are ended; how often they are
+    // looked for.
+    absl::Duration idle_upload = absl::Seconds(30);
+    absl::Duration idle_check = absl::Seconds(1);
   };
   template <typename T>
   using Callback = std::function<void(absl::StatusOr<T>)>;
@@ -86,6 +92,10 @@ class DatasetCatalog : public DatasetPinner {
   void CheckNeeded(std::string worker, std::string sha256,
                    std::function<void(const absl::Status&)> done);
 
+  // What a user who uploads has in datasets already; `done` is called on the IO
+  // thread.
+  void FindSender(std::string user, std::function<void(BlobSender)> done);
+
   // On the loop, as in DatasetPinner.
   void Pin(const v1::JobSpec& spec, Callback<PinnedDatasets> done) override;
 
@@ -96,17 +106,19 @@ class DatasetCatalog : public DatasetPinner {
   void Sweep(std::function<void(int64_t freed)> done);
 
   EventLoop& io() { return *io_; }
+  EventLoop& loop() { return host_->loop(); }
   // Whether anything may be added now. ResourceExhausted: not while the disk is
   // full. Any thread.
   absl::Status CheckWritable() const { return host_->CheckWritable(); }
   // IO thread only.
   BlobStore& blobs() { return *blobs_; }
+  IdleStreams& idle_uploads() { return idle_uploads_; }
 
  private:
   // Versions that are being pinned, with their number. Outlives the catalog.
   struct Holds {
     std::mutex mutex;
-    std::multiset<std::string> versions;  // guarded by mutex
+    std::multiset<std::string> versions ABSL_GUARDED_BY(mutex);
   };
   using ManifestPtr = std::shared_ptr<const v1::DatasetManifest>;
   // Ends a mutation; on the loop.
@@ -132,6 +144,12 @@ class DatasetCatalog : public DatasetPinner {
   void AddVersion(const v1::CreateDatasetRequest& request,
                   const std::string& user, const v1::DatasetVersion& version,
                   Callback<v1::Dataset> done);
+  // How many datasets the user has, and the bytes of their versions.
+  struct Use {
+    int64_t datasets = 0;
+    int64_t bytes = 0;
+  };
+  Use UseOf(const std::string& user) const;
   absl::Status CheckUnused(const std::string& version) const;
   void DeleteVersions(const std::string& name, const Caller& caller,
                       Callback<int64_t> done);
@@ -168,6 +186,7 @@ class DatasetCatalog : public DatasetPinner {
 
   // IO thread only.
   std::unique_ptr<BlobStore> blobs_;
+  IdleStreams idle_uploads_;
   // The manifests read last.
   std::deque<std::pair<std::string, ManifestPtr>> manifests_;
   // The digests of a manifest's blobs, those asked for last at the front.
@@ -175,7 +194,7 @@ class DatasetCatalog : public DatasetPinner {
 
   std::mutex mutex_;
   std::condition_variable idle_;
-  int running_ = 0;  // guarded by mutex_
+  int running_ ABSL_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<EventLoop> io_;
 };
 

@@ -8,6 +8,7 @@
 #include "proto/dataset_names.h"
 #include "server/dataset/dataset_catalog.h"
 #include "server/rpc/proto_time.h"
+#include "server/rpc/user_quota.h"
 
 namespace comera::server {
 namespace {
@@ -43,7 +44,11 @@ absl::Status DatasetCatalog::CheckCreate(
           absl::StrCat("there are ", records_.size(),
                        " datasets, the most that are possible: delete some"));
     }
-    return absl::OkStatus();
+    const int64_t limit = host_->QuotaOf(caller.user()).datasets;
+    const int64_t datasets = UseOf(caller.user()).datasets;
+    if (limit <= 0 || datasets < limit) return absl::OkStatus();
+    return OverQuota(caller.user(), datasets, "datasets", limit,
+                     "user_datasets", "delete some");
   }
   const v1::Dataset& dataset = found->second.dataset();
   RETURN_IF_ERROR(caller.CheckOwner(dataset.user(), ""));
@@ -60,7 +65,17 @@ void DatasetCatalog::Create(v1::CreateDatasetRequest request,
                             Callback<v1::Dataset> done) {
   Mutate([this, request = std::move(request), caller = std::move(caller),
           done = std::move(done)](const Finished& finished) {
-    const auto end = [done, finished](absl::StatusOr<v1::Dataset> dataset) {
+    std::vector<std::string> files;
+    for (const v1::DatasetFile& file : request.files()) {
+      files.push_back(file.sha256());
+    }
+    const auto end = [this, done, finished, files = std::move(files)](
+                         absl::StatusOr<v1::Dataset> dataset) {
+      if (dataset.ok()) {
+        io_->Post([this, files] {
+          for (const std::string& sha256 : files) blobs_->Claim(sha256);
+        });
+      }
       done(std::move(dataset));
       finished();
     };
@@ -77,6 +92,29 @@ void DatasetCatalog::Create(v1::CreateDatasetRequest request,
       });
     });
     MaybeSweep();
+  });
+}
+
+DatasetCatalog::Use DatasetCatalog::UseOf(const std::string& user) const {
+  Use use;
+  for (const auto& [id, record] : records_) {
+    if (record.dataset().user() != user) continue;
+    ++use.datasets;
+    for (const v1::DatasetVersion& version : record.dataset().versions()) {
+      use.bytes += version.size_bytes();
+    }
+  }
+  return use;
+}
+
+void DatasetCatalog::FindSender(std::string user,
+                                std::function<void(BlobSender)> done) {
+  host_->loop().Post([this, user = std::move(user), done = std::move(done)] {
+    BlobSender sender;
+    sender.user = user;
+    sender.max_bytes = host_->QuotaOf(user).dataset_bytes;
+    sender.used_bytes = sender.max_bytes > 0 ? UseOf(user).bytes : 0;
+    io_->Post([sender, done] { done(sender); });
   });
 }
 
@@ -133,6 +171,14 @@ void DatasetCatalog::AddVersion(const v1::CreateDatasetRequest& request,
   }
   const int count = dataset.versions_size();
   if (count == 0 || dataset.versions(count - 1).digest() != version.digest()) {
+    const std::string& owner = dataset.user();
+    const int64_t limit = host_->QuotaOf(owner).dataset_bytes;
+    const int64_t used = UseOf(owner).bytes;
+    if (limit > 0 && version.size_bytes() > limit - used) {
+      return done(OverQuota(owner, used, "bytes of datasets", limit,
+                            "user_dataset_bytes",
+                            "delete versions that nothing needs"));
+    }
     changed = true;
     v1::DatasetVersion* added = dataset.add_versions();
     *added = version;

@@ -20,7 +20,6 @@ namespace {
 constexpr int kVersion = 1;
 constexpr int kMaxEndings = 50;
 constexpr int64_t kMaxKeptColumn = 255;
-constexpr int kMaxPending = 16;
 
 std::string EndingOf(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -61,10 +60,37 @@ DatasetDescriber::DatasetDescriber(const Options& options,
       catalog_(catalog),
       thread_(std::make_unique<EventLoop>()) {}
 
-void DatasetDescriber::Describe(v1::DescribeDatasetRequest request, Done done) {
+absl::Status DatasetDescriber::Begin(const std::string& user) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  int& own = pending_of_[user];
+  if (!user.empty() && own >= options_.max_pending_of_user) {
+    return absl::UnavailableError(absl::StrCat(
+        "your last ", own,
+        " descriptions are under way: try again when one is done"));
+  }
+  if (pending_ >= options_.max_pending) {
+    if (own == 0) pending_of_.erase(user);
+    return absl::UnavailableError(
+        "many datasets are being described: try again in some seconds");
+  }
+  ++own;
+  ++pending_;
+  return absl::OkStatus();
+}
+
+void DatasetDescriber::End(const std::string& user) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  --pending_;
+  const auto own = pending_of_.find(user);
+  if (--own->second == 0) pending_of_.erase(own);
+}
+
+void DatasetDescriber::Describe(v1::DescribeDatasetRequest request,
+                                std::string user, Done done) {
   const std::string name = request.name();
   catalog_->OpenVersion(
-      name, [this, request = std::move(request), done = std::move(done)](
+      name, [this, request = std::move(request), user = std::move(user),
+             done = std::move(done)](
                 const absl::StatusOr<v1::DatasetVersion>& version,
                 const std::shared_ptr<const v1::DatasetManifest>& manifest) {
         if (!version.ok()) return done(version.status());
@@ -83,22 +109,21 @@ void DatasetDescriber::Describe(v1::DescribeDatasetRequest request, Done done) {
               absl::StrCat(version->name(), " has no file ", request.path())));
         }
         AddEndings(*manifest, &description);
-        if (pending_.fetch_add(1) >= kMaxPending) {
-          --pending_;
-          return done(absl::UnavailableError(
-              "many datasets are being described: try again in some seconds"));
+        if (absl::Status status = Begin(user); !status.ok()) {
+          return done(status);
         }
-        thread_->Post([this, request, description, files, done]() mutable {
-          for (const File& file : files) {
-            if (stopping_) break;
-            *description.add_files() = DescribeOne(request, file);
-          }
-          --pending_;
-          if (stopping_) {
-            return done(StoppingError());
-          }
-          done(std::move(description));
-        });
+        thread_->Post(
+            [this, request, user, description, files, done]() mutable {
+              for (const File& file : files) {
+                if (stopping_) break;
+                *description.add_files() = DescribeOne(request, file);
+              }
+              End(user);
+              if (stopping_) {
+                return done(StoppingError());
+              }
+              done(std::move(description));
+            });
       });
 }
 

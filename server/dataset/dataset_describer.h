@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -21,14 +23,19 @@ class DatasetDescriber {
     DescribeLimits limits;
     // Without a path in the request: so many files by path.
     int files = 20;
+    // Calls that may wait or run at once, and of those of one user.
+    int max_pending = 16;
+    int max_pending_of_user = 2;
   };
   using Done = std::function<void(absl::StatusOr<v1::DatasetDescription>)>;
 
   DatasetDescriber(const Options& options, const std::string& data_dir,
                    DatasetCatalog* catalog);
 
-  // `done` is called on some thread. Errors of DatasetService.
-  void Describe(v1::DescribeDatasetRequest request, Done done);
+  // `user`: who asks; empty: nobody in particular. `done` is called on some
+  // thread. Errors of DatasetService.
+  void Describe(v1::DescribeDatasetRequest request, std::string user,
+                Done done);
 
   // Ends what is being described, and waits for nothing.
   void Stop() { stopping_ = true; }
@@ -39,6 +46,9 @@ class DatasetDescriber {
     std::string blob;
   };
 
+  // Counts one more call of the user. Unavailable: too many wait already.
+  absl::Status Begin(const std::string& user);
+  void End(const std::string& user);
   // On the thread.
   v1::FileDescription DescribeOne(const v1::DescribeDatasetRequest& request,
                                   const File& file) const;
@@ -47,8 +57,10 @@ class DatasetDescriber {
   const std::string folder_;
   DatasetCatalog* const catalog_;
   std::atomic<bool> stopping_{false};
-  // Calls that wait or run.
-  std::atomic<int> pending_{0};
+  std::mutex mutex_;
+  // Calls that wait or run, and those of each user; guarded by mutex_.
+  int pending_ = 0;
+  std::map<std::string, int> pending_of_;
   std::unique_ptr<EventLoop> thread_;
 };
 

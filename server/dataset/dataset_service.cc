@@ -89,11 +89,13 @@ grpc::ServerUnaryReactor* DatasetService::QueryBlobs(
 
 grpc::ServerReadReactor<v1::UploadBlobRequest>* DatasetService::UploadBlob(
     grpc::CallbackServerContext* context, v1::UploadBlobResponse* response) {
-  const auto caller = access_->Identify(*context);
+  auto caller = access_->Identify(*context);
   absl::Status status = caller.status();
   if (status.ok()) status = (*caller)->Check(Permission::kUse, "");
+  if (status.ok()) status = (*caller)->ChargeStream();
+  if (status.ok()) status = (*caller)->ChargeUpload();
   if (!status.ok()) return RejectUpload<v1::UploadBlobRequest>(status);
-  return StartBlobUpload(catalog_, response);
+  return StartBlobUpload(catalog_, *std::move(caller), response);
 }
 
 grpc::ServerUnaryReactor* DatasetService::CreateDataset(
@@ -158,7 +160,7 @@ grpc::ServerUnaryReactor* DatasetService::DescribeDataset(
         if (!request->path().empty() && !IsDatasetPath(request->path())) {
           return InvalidField("path", "no path of a file");
         }
-        describer_->Describe(*request, call);
+        describer_->Describe(*request, call.caller()->user(), call);
         return absl::OkStatus();
       });
 }
@@ -183,10 +185,9 @@ grpc::ServerUnaryReactor* DatasetService::DeleteDataset(
 grpc::ServerWriteReactor<v1::DownloadBlobResponse>*
 DatasetService::DownloadBlob(grpc::CallbackServerContext* context,
                              const v1::DownloadBlobRequest* request) {
-  const auto caller = access_->Identify(*context);
+  auto caller = access_->Identify(*context);
   absl::Status status = caller.status();
-  // Workers fetch what their jobs need, and nothing else; only a worker that
-  // has a token for any worker need not say its name.
+  // Workers fetch what their jobs need, and nothing else.
   std::string worker;
   if (status.ok()) {
     if ((*caller)->Check(Permission::kWork, "").ok()) {
@@ -198,8 +199,9 @@ DatasetService::DownloadBlob(grpc::CallbackServerContext* context,
   if (status.ok() && !IsSha256(request->sha256())) {
     status = InvalidField("sha256", "must be 64 lower-case hexadecimal digits");
   }
+  if (status.ok()) status = (*caller)->ChargeStream();
   if (!status.ok()) return RejectStream<v1::DownloadBlobResponse>(status);
-  return StartBlobDownload(catalog_, worker, *request);
+  return StartBlobDownload(catalog_, *std::move(caller), worker, *request);
 }
 
 }  // namespace comera::server

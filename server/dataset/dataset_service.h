@@ -1,6 +1,9 @@
 #ifndef COMERA_SERVER_DATASET_DATASET_SERVICE_H_
 #define COMERA_SERVER_DATASET_DATASET_SERVICE_H_
 
+#include <memory>
+#include <string>
+
 #include "comera/v1/dataset_service.grpc.pb.h"
 #include "server/auth/access.h"
 #include "server/dataset/dataset_catalog.h"
@@ -58,10 +61,11 @@ class DatasetService : public v1::DatasetService::CallbackService {
 
 // Reactors of the streams; each deletes itself.
 grpc::ServerReadReactor<v1::UploadBlobRequest>* StartBlobUpload(
-    DatasetCatalog* catalog, v1::UploadBlobResponse* response);
+    DatasetCatalog* catalog, std::shared_ptr<const Caller> caller,
+    v1::UploadBlobResponse* response);
 grpc::ServerWriteReactor<v1::DownloadBlobResponse>* StartBlobDownload(
-    DatasetCatalog* catalog, const std::string& worker,
-    const v1::DownloadBlobRequest& request);
+    DatasetCatalog* catalog, std::shared_ptr<const Caller> caller,
+    const std::string& worker, const v1::DownloadBlobRequest& request);
 
 }  // namespace comera::server
 

@@ -59,6 +59,19 @@ bool MayExpireBy(absl::Time now, absl::Time newest, absl::Time confirmed_day) {
          now < confirmed_day + absl::Hours(48);
 }
 
+ClockTrust::ClockTrust(absl::Time now, absl::Time newest,
+                       absl::Time confirmed_day, absl::Time steady)
+    : believed_(MayExpireBy(now, newest, confirmed_day)),
+      newest_(newest),
+      start_(steady) {}
+
+absl::Duration ClockTrust::Lead(absl::Time now, absl::Time steady) {
+  if (believed_) return absl::ZeroDuration();
+  const absl::Duration lead = now - (newest_ + (steady - start_));
+  believed_ = lead <= kMaxClockLead;
+  return believed_ ? absl::ZeroDuration() : lead;
+}
+
 Document TimeNote(absl::Time now) {
   return {kKind, kName, absl::StrCat(absl::ToUnixSeconds(now))};
 }

@@ -10,6 +10,9 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/log.h"
+#include "proto/job_state.h"
+#include "proto/resource_names.h"
+#include "server/coordinator/job/forgotten_jobs.h"
 #include "server/coordinator/synchronize/synchronize_validation.h"
 #include "server/host/clock_check.h"
 #include "server/host/received_logs.h"
@@ -60,10 +63,15 @@ void LogEvent(const v1::JobEvent& event) {
   }
 }
 
+// Whether it needs less room afterwards. The names of the jobs that it deletes
+// are smaller than they were.
 bool OnlyDeletes(const StoreBatch& batch) {
   return batch.records.empty() && batch.events.empty() &&
          std::none_of(batch.documents.begin(), batch.documents.end(),
-                      [](const Document& document) { return document.body; });
+                      [](const Document& document) {
+                        return document.body &&
+                               document.kind != ForgottenJobs::kDocumentKind;
+                      });
 }
 
 absl::Status NoJob(const std::string& name) {
@@ -103,8 +111,11 @@ absl::StatusOr<std::unique_ptr<CoordinatorHost>> CoordinatorHost::Start(
     absl::StatusOr<std::vector<Document>> workers =
         store->LoadDocuments(WorkerTable::kDocumentKind);
     if (!workers.ok()) return workers.status();
+    absl::StatusOr<std::vector<Document>> forgotten =
+        store->LoadDocuments(ForgottenJobs::kDocumentKind);
+    if (!forgotten.ok()) return forgotten.status();
     absl::Status loaded =
-        host->mutable_engine()->LoadDocuments(*queues, *workers);
+        host->mutable_engine()->LoadDocuments(*queues, *workers, *forgotten);
     if (!loaded.ok()) return loaded;
     absl::StatusOr<Document> note =
         host->CheckClock(store, *records, clock->Now());
@@ -130,7 +141,10 @@ absl::StatusOr<std::unique_ptr<CoordinatorHost>> CoordinatorHost::Start(
   if (!first.empty()) {
     host->store_->Write(std::move(first), [](const absl::Status&) {});
   }
-  host->io_ = std::make_unique<EventLoop>();
+  EventLoop::Options io_options;
+  io_options.tick_interval = options.idle_check;
+  io_options.on_tick = [raw = host.get()] { raw->idle_uploads_.EndIdle(); };
+  host->io_ = std::make_unique<EventLoop>(std::move(io_options));
   host->hub_.Defer([raw = host.get()](std::function<void()> closure) {
     raw->loop_->Post(std::move(closure));
   });
@@ -166,9 +180,11 @@ CoordinatorHost::CoordinatorHost(const Options& options, IdSource* ids,
                                  Clock* clock)
     : EngineHost(clock, WithPeerKey(options.coordinator, ids), ids),
       options_(options),
+      admission_(&directory_, options.coordinator.max_queued_jobs),
       hub_(options.hub),
       retention_(options.retention),
-      logs_(options.data_dir, options.logs) {}
+      logs_(options.data_dir, options.logs),
+      idle_uploads_(options.idle_upload, clock) {}
 
 CoordinatorHost::~CoordinatorHost() {
   Stop();
@@ -217,7 +233,10 @@ void CoordinatorHost::OnCommitted(Effects effects) {
     directory_.Put(record.serial(), record.last_sequence(),
                    std::move(*record.mutable_job()));
   }
-  for (auto& [name, job] : effects.views) directory_.Refresh(std::move(job));
+  for (auto& [name, job] : effects.views) {
+    hub_.Show(job);
+    directory_.Refresh(std::move(job));
+  }
   // The new state is there: readers who come for it must not get an older
   // answer.
   for (const v1::JobEvent& event : effects.events) {
@@ -323,12 +342,17 @@ absl::StatusOr<Document> CoordinatorHost::CheckClock(
     JobStore* store, const std::vector<JobRecord>& records, absl::Time now) {
   const absl::StatusOr<absl::Time> newest = NewestStoredTime(store, records);
   if (!newest.ok()) return newest.status();
-  may_expire_ = MayExpireBy(now, *newest, options_.confirmed_day);
-  if (may_expire_) return TimeNote(now);
+  const absl::Time steady = options_.steady_now();
+  clock_trust_ = ClockTrust(now, *newest, options_.confirmed_day, steady);
+  clock_lead_at_start_ = clock_trust_.Lead(now, steady);
+  if (clock_lead_at_start_ == absl::ZeroDuration()) return TimeNote(now);
+  mutable_engine()->SetClockLead(clock_lead_at_start_);
+  mutable_engine()->DoubtClock(clock_lead_at_start_);
   LOG(ERROR) << "event=clock_not_believed clock=" << now
              << " newest_stored=" << *newest
-             << " text=\"nothing expires until the server starts again with "
-                "the clock set right, or with --confirm_clock="
+             << " text=\"nothing expires sooner than if the server had never "
+                "been away, until it starts again with the clock set right, "
+                "or with --confirm_clock="
              << absl::FormatTime("%Y-%m-%d", now, absl::UTCTimeZone()) << "\"";
   // Jobs get the clock's times from now on, so the next start must not ask
   // them.
@@ -336,13 +360,14 @@ absl::StatusOr<Document> CoordinatorHost::CheckClock(
 }
 
 void CoordinatorHost::RemoveExpired() {
-  if (!may_expire_) {
-    LOG(WARNING) << "event=clock_not_believed text=\"nothing expires\"";
-    return;
+  const absl::Duration lead = clock_trust_.Lead(now(), options_.steady_now());
+  mutable_engine()->SetClockLead(lead);
+  if (lead > absl::ZeroDuration()) {
+    LOG(WARNING) << "event=clock_not_believed lead=" << lead;
   }
-  store_->Write({{}, {}, {}, {TimeNote(now())}, {}},
+  store_->Write({{}, {}, {}, {TimeNote(now() - lead)}, {}},
                 [](const absl::Status&) {});
-  JobRetention::Expired expired = retention_.Find(engine(), now());
+  JobRetention::Expired expired = retention_.Find(engine(), now(), lead);
   if (options_.retention.dry_run) return;
   if (!expired.jobs.empty()) {
     Effects effects;
@@ -350,16 +375,11 @@ void CoordinatorHost::RemoveExpired() {
     const std::vector<std::string> deleted = effects.deleted_jobs;
     Commit(std::move(effects), [this, deleted](const absl::Status& status) {
       // Files go only once their job is surely forgotten.
-      if (!status.ok() || stopping_) return;
-      io_->Post([this, deleted] {
-        RemoveJobFiles(options_.data_dir, deleted, /*logs_only=*/false);
-      });
+      if (status.ok()) RemoveFiles(deleted, /*logs_only=*/false);
     });
   }
   if (!expired.silent.empty()) {
-    io_->Post([this, jobs = std::move(expired.silent)] {
-      RemoveJobFiles(options_.data_dir, jobs, /*logs_only=*/true);
-    });
+    RemoveFiles(std::move(expired.silent), /*logs_only=*/true);
   }
   store_->Read([](JobStore* store) {
     const absl::Status status = store->Compact();
@@ -421,24 +441,66 @@ void CoordinatorHost::Submit(PreparedJob job,
       audit);
 }
 
+void CoordinatorHost::SetQuotas(QuotaFinder quotas) {
+  loop_->Run([this, &quotas] { quotas_ = std::move(quotas); });
+}
+
 void CoordinatorHost::CreateJob(PreparedJob job, Callback<v1::Job> done,
-                                JobAudit audit, int64_t max_queued) {
+                                JobAudit audit) {
   loop_->Post([this, job = std::move(job), done = std::move(done),
-               audit = std::move(audit), max_queued] {
+               audit = std::move(audit)] {
     if (stopping_) return done(StoppingError());
     const std::string& user = job.submitter().user;
-    const int64_t queued = directory_.queued(user);
-    if (max_queued > 0 && queued >= max_queued) {
-      return Submit(
-          job,
-          absl::ResourceExhaustedError(absl::StrCat(
-              queued, " jobs of ", user, " are waiting, which is the limit")),
-          audit, done);
-    }
+    const size_t bytes = job.spec().ByteSizeLong();
+    const absl::Status room = admission_.Admit(user, bytes, QuotaOf(user));
+    if (!room.ok()) return Submit(job, room, audit, done);
+    const auto end = [this, user, bytes, done](absl::StatusOr<v1::Job> made) {
+      admission_.Settle(user, bytes);
+      done(std::move(made));
+    };
     PinDatasets(job.spec(),
                 [=](const absl::StatusOr<PinnedDatasets>& datasets) {
-                  Submit(job, datasets, audit, done);
+                  Submit(job, datasets, audit, end);
                 });
+  });
+}
+
+void CoordinatorHost::ResumeJob(v1::ResumeJobRequest request, std::string user,
+                                Callback<v1::Job> done, JobAudit audit) {
+  loop_->Post([this, request = std::move(request), user = std::move(user),
+               done = std::move(done), audit = std::move(audit)] {
+    if (stopping_) return done(StoppingError());
+    const JobDirectory::Entry* entry = directory_.Find(request.name());
+    const v1::JobState state =
+        entry == nullptr ? v1::SUCCEEDED : entry->job->state();
+    const bool ended = IsFinal(state) && state != v1::SUCCEEDED;
+    Callback<v1::Job> end = done;
+    if (ended || state == v1::PAUSED) {
+      // It will wait again, among its owner's jobs.
+      const std::string& owner = entry->job->user();
+      const absl::Status room = admission_.AdmitQueued(owner, QuotaOf(owner));
+      if (!room.ok()) return done(room);
+      end = [this, owner, done](absl::StatusOr<v1::Job> job) {
+        admission_.SettleQueued(owner);
+        done(std::move(job));
+      };
+    }
+    const auto resume = [=](const absl::StatusOr<PinnedDatasets>& datasets) {
+      if (stopping_) return end(StoppingError());
+      if (!datasets.ok()) return end(datasets.status());
+      // Once it is queued, its versions stay.
+      RunThenReply<v1::Job>(
+          [request, user](Coordinator* coordinator, absl::Time now,
+                          Effects* effects) {
+            return coordinator->Resume(request, now, effects, user);
+          },
+          [end, hold = datasets->hold](absl::StatusOr<v1::Job> job) {
+            end(std::move(job));
+          },
+          audit);
+    };
+    if (!ended) return resume(PinnedDatasets());
+    PinAgain(*entry->job, resume);
   });
 }
 
@@ -466,6 +528,32 @@ void CoordinatorHost::RemoveModel(std::string name, Callback<v1::Job> done) {
              if (!status.ok()) return done(status);
              done(job);
            });
+  });
+}
+
+void CoordinatorHost::DeleteJob(std::string name, StatusCallback done) {
+  loop_->Post([this, name = std::move(name), done = std::move(done)] {
+    if (stopping_) return done(StoppingError());
+    absl::Status status = CheckMakesRoom();
+    const JobDirectory::Entry* entry = directory_.Find(name);
+    if (status.ok() && observer_ != nullptr && entry != nullptr) {
+      status = observer_->CheckMayDelete(*entry->job);
+    }
+    Effects effects;
+    if (status.ok()) status = mutable_engine()->Delete(name, &effects);
+    if (!status.ok()) return done(status);
+    Commit(std::move(effects), [this, name, done](const absl::Status& status) {
+      if (status.ok()) RemoveFiles({name}, /*logs_only=*/false);
+      done(status);
+    });
+  });
+}
+
+void CoordinatorHost::RemoveFiles(std::vector<std::string> jobs,
+                                  bool logs_only) {
+  if (stopping_) return;
+  io_->Post([this, jobs = std::move(jobs), logs_only] {
+    RemoveJobFiles(options_.data_dir, jobs, logs_only);
   });
 }
 
@@ -524,7 +612,7 @@ int64_t CoordinatorHost::Synchronize(v1::SynchronizeRequest request,
     if (request.logs_size() == 0) return RunSynchronize(request, {}, call);
     std::vector<bool> keep;
     for (const v1::LogChunk& chunk : request.logs()) {
-      keep.push_back(engine().KeepsLog(chunk, request.worker()));
+      keep.push_back(engine().KeepsLog(chunk, request.worker(), now()));
     }
     io_->Post([this, call, request = std::move(request),
                keep = std::move(keep)]() mutable {
@@ -560,13 +648,33 @@ void CoordinatorHost::Abandon(int64_t call) {
 }
 
 void CoordinatorHost::CheckUpload(v1::UploadArtifactHeader header,
-                                  std::string worker, StatusCallback done) {
+                                  std::string worker,
+                                  Callback<UploadRoom> done) {
   loop_->Post([this, header = std::move(header), worker = std::move(worker),
                done = std::move(done)] {
     if (stopping_) return done(StoppingError());
-    const absl::Status writable = CheckWritable();
-    done(writable.ok() ? engine().CheckUpload(header, worker) : writable);
+    absl::Status status = CheckWritable();
+    if (status.ok()) status = engine().CheckUpload(header, worker);
+    if (!status.ok()) return done(status);
+    done(UploadCapacity(header));
   });
+}
+
+UploadRoom CoordinatorHost::UploadCapacity(
+    const v1::UploadArtifactHeader& header) const {
+  const auto ids = ParseArtifactName(header.artifact());
+  const JobDirectory::Entry* entry = directory_.Find(JobName(ids->first));
+  UploadRoom room;
+  room.disk = options_.disk;
+  room.limit = options_.model_quota_bytes;
+  room.used = directory_.model_bytes() + engine().UploadedBytes(nullptr);
+  // A job that is not shown yet has no user's models either.
+  if (entry == nullptr) return room;
+  room.user = entry->job->user();
+  room.user_limit = QuotaOf(room.user).model_bytes;
+  room.user_used = directory_.UseOf(room.user).model_bytes +
+                   engine().UploadedBytes(&room.user);
+  return room;
 }
 
 void CoordinatorHost::ArtifactStored(v1::UploadArtifactHeader header,

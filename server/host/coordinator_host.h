@@ -13,19 +13,25 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/clock.h"
+#include "common/steady_time.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/job/prepared_job.h"
 #include "server/host/change_listeners.h"
+#include "server/host/clock_check.h"
 #include "server/host/commit.h"
 #include "server/host/dataset_pinner.h"
 #include "server/host/disk_guard.h"
 #include "server/host/engine_host.h"
+#include "server/host/idle_streams.h"
+#include "server/host/job_admission.h"
 #include "server/host/job_observer.h"
 #include "server/host/job_retention.h"
+#include "server/host/model_uploads.h"
 #include "server/host/pending_replies.h"
 #include "server/host/store_follower.h"
 #include "server/host/worker_probe.h"
 #include "server/metrics/coordinator_metrics.h"
+#include "server/rpc/user_quota.h"
 #include "server/runtime/event_loop.h"
 #include "server/runtime/log_files.h"
 #include "server/store/change_feed.h"
@@ -67,9 +73,17 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
     // With `follow`: the error that sends a client to the leader.
     std::function<absl::Status()> not_leader;
     Retention retention;
+    // Bytes of all models and checkpoints in the data folder; 0: any number.
+    int64_t model_quota_bytes = int64_t{1} << 40;
+    // Uploads of models that bring no data for so long are ended; how often
+    // they are looked for.
+    absl::Duration idle_upload = absl::Seconds(30);
+    absl::Duration idle_check = absl::Seconds(1);
     // The midnight, UTC, of the day that an operator has confirmed
     // (clock_check.h).
     absl::Time confirmed_day = absl::InfinitePast();
+    // A monotonic clock, which measures what has passed since the start.
+    std::function<absl::Time()> steady_now = SteadyNow;
     // Makes the host read-only while the disk is full; may be null. Must
     // outlive the host.
     DiskGuard* disk = nullptr;
@@ -88,11 +102,13 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
   ~CoordinatorHost() override;
 
   // Any thread.
+  // Sets what knows the users' limits, before any job is created. Unless it is
+  // called there are none.
+  void SetQuotas(QuotaFinder quotas);
   // `audit`, if set, makes an entry of the audit log, which becomes durable
-  // together with the change. ResourceExhausted: the user has `max_queued` jobs
-  // waiting already (0: any number may).
+  // together with the change. ResourceExhausted: the user is at a limit.
   void CreateJob(PreparedJob job, Callback<v1::Job> done,
-                 JobAudit audit = nullptr, int64_t max_queued = 0);
+                 JobAudit audit = nullptr);
   // Calls back at once, on the calling thread.
   void GetJob(std::string name, Callback<v1::Job> done);
   // The directory's entry of the job; nothing if there is no such job.
@@ -109,6 +125,11 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
   }
   void CancelJob(std::string name, std::string reason, Callback<v1::Job> done,
                  JobAudit audit = nullptr);
+  // Errors of Coordinator::Resume. ResourceExhausted: too many jobs of its
+  // user wait. FailedPrecondition: a dataset version that an ended job reads
+  // was deleted.
+  void ResumeJob(v1::ResumeJobRequest request, std::string user,
+                 Callback<v1::Job> done, JobAudit audit = nullptr);
   void ListWorkers(Callback<v1::ListWorkersResponse> done);
   // Answers a query of the coordinator's present state. Unavailable: the host
   // stops, or another coordinator leads.
@@ -126,9 +147,9 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
   void SetDatasetPinner(DatasetPinner* pinner) { pinner_ = pinner; }
   // Whether the spec's dataset paths mean something. Errors of DatasetPinner.
   void CheckDatasets(v1::JobSpec spec, StatusCallback done);
-  // `worker` uploads; empty: unknown.
+  // `worker` uploads; empty: unknown. Tells what the upload may add.
   void CheckUpload(v1::UploadArtifactHeader header, std::string worker,
-                   StatusCallback done);
+                   Callback<UploadRoom> done);
   void ArtifactStored(v1::UploadArtifactHeader header, std::string worker,
                       StatusCallback done);
   // With `follow`: calls back on the loop once all that the leader has
@@ -158,6 +179,9 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
   // Removes a finished job's model, also while the host is read-only. Errors of
   // Coordinator::RemoveModel; ResourceExhausted: nothing at all can be written.
   void RemoveModel(std::string name, Callback<v1::Job> done);
+  // Forgets a finished job, and removes its files; also while the host is
+  // read-only. Errors of Coordinator::Delete; ResourceExhausted as above.
+  void DeleteJob(std::string name, StatusCallback done);
   // Rises with every change of jobs and sweeps that readers may see, before
   // they are notified of it; samples of progress do not count.
   int64_t visible_changes() const { return visible_changes_; }
@@ -166,12 +190,18 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
   EventLoop& loop() override { return *loop_; }
   // The thread that may block on files.
   EventLoop& io() { return *io_; }
+  // Uploads of models that are under way. IO thread only.
+  ModelUploads& model_uploads() { return model_uploads_; }
+  IdleStreams& idle_uploads() { return idle_uploads_; }
   const std::string& data_dir() const { return options_.data_dir; }
-  // Whether old things may be removed; if not, the clock is not believed.
-  bool may_expire() const { return may_expire_; }
+  // How far the clock led at the start, if it was not believed (ClockTrust).
+  absl::Duration clock_lead_at_start() const { return clock_lead_at_start_; }
 
   // Loop only.
   const JobDirectory& directory() const { return directory_; }
+  UserQuota QuotaOf(const std::string& user) const {
+    return quotas_ == nullptr ? UserQuota() : quotas_(user);
+  }
   ProgressHub& hub() { return hub_; }
   // At most one; must outlive the host.
   void SetObserver(JobObserver* observer) { observer_ = observer; }
@@ -202,6 +232,12 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
   void Submit(PreparedJob job, const absl::StatusOr<PinnedDatasets>& datasets,
               const JobAudit& audit, Callback<v1::Job> done);
   void PinDatasets(v1::JobSpec spec, Callback<PinnedDatasets> done);
+  // Finds the versions that an ended job was to read. FailedPrecondition: one
+  // of them was deleted.
+  void PinAgain(const v1::Job& job, Callback<PinnedDatasets> done);
+
+  // Loop only; `header` is that of a job that there is.
+  UploadRoom UploadCapacity(const v1::UploadArtifactHeader& header) const;
 
   // EngineHost.
   StoreBatch ToBatch(const Effects& effects) const override;
@@ -220,6 +256,8 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
   void Tick();
   void UpdateMetrics();
   void RemoveExpired();
+  // Loop only. Removes the files of jobs that are surely forgotten.
+  void RemoveFiles(std::vector<std::string> jobs, bool logs_only);
   // Before the loop starts: compares the clock with the store's newest time.
   // Returns the time to note in the store.
   absl::StatusOr<Document> CheckClock(JobStore* store,
@@ -237,6 +275,8 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
 
   // Loop only.
   JobDirectory directory_;
+  QuotaFinder quotas_;
+  JobAdmission admission_;
   ProgressHub hub_;
   JobObserver* observer_ = nullptr;
   PendingReplies<v1::SynchronizeResponse> calls_;
@@ -247,7 +287,8 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
   // Before the next pass.
   absl::Duration schedule_pause_;
   JobRetention retention_;
-  bool may_expire_ = true;
+  ClockTrust clock_trust_;
+  absl::Duration clock_lead_at_start_;
   // By the last tick.
   bool read_only_ = false;
   absl::Time next_measure_ = absl::InfinitePast();
@@ -257,6 +298,8 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
 
   // IO thread only.
   LogFiles logs_;
+  ModelUploads model_uploads_;
+  IdleStreams idle_uploads_;
 
   // Ended in the destructor: probes, io, store, loop; each feeds the next.
   std::unique_ptr<EventLoop> loop_;

@@ -1,4 +1,6 @@
 // What the dataset paths of jobs mean, for a coordinator's host.
+#include <map>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +21,43 @@ void CoordinatorHost::PinDatasets(v1::JobSpec spec,
     return pinner_->Pin(spec, std::move(done));
   }
   done(PinnedDatasets());
+}
+
+void CoordinatorHost::PinAgain(const v1::Job& job,
+                               Callback<PinnedDatasets> done) {
+  v1::JobSpec spec = job.spec();
+  std::map<std::string, std::string> digests;
+  for (const v1::DatasetPin& pin : job.datasets()) {
+    digests[pin.version()] = pin.digest();
+  }
+  // The versions that it had at submission, whatever came since.
+  for (const DataPath& path : DataPaths(&spec)) {
+    const auto reference = ParseDatasetReference(*path.path);
+    if (!reference) continue;
+    const std::string part = DatasetPart(*reference);
+    for (const v1::DatasetPin& pin : job.datasets()) {
+      if (pin.reference() != part) continue;
+      *path.path = pin.version();
+      if (!reference->path.empty()) {
+        absl::StrAppend(path.path, "/", reference->path);
+      }
+    }
+  }
+  PinDatasets(spec, [done, digests = std::move(digests)](
+                        const absl::StatusOr<PinnedDatasets>& pinned) {
+    if (!pinned.ok()) {
+      return done(absl::IsInvalidArgument(pinned.status())
+                      ? absl::FailedPreconditionError(pinned.status().message())
+                      : pinned.status());
+    }
+    for (const v1::DatasetPin& pin : pinned->pins) {
+      const auto known = digests.find(pin.version());
+      if (known == digests.end() || known->second == pin.digest()) continue;
+      return done(absl::FailedPreconditionError(absl::StrCat(
+          pin.version(), " was deleted, and made anew of other files")));
+    }
+    done(pinned);
+  });
 }
 
 void CoordinatorHost::CheckDatasets(v1::JobSpec spec, StatusCallback done) {

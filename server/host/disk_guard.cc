@@ -66,6 +66,17 @@ absl::Status DiskGuard::CheckWritable() const {
   return Refusal();
 }
 
+absl::Status DiskGuard::CheckRoom(int64_t bytes) const {
+  const absl::StatusOr<int64_t> free = space_->FreeBytes();
+  if (!free.ok() || bytes <= *free - options_.resume_free_bytes) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      bytes, " bytes are to be stored, and ", *free,
+      " are free on the disk of ", folder_, ", of which ",
+      options_.resume_free_bytes, " are for the coordinator's store"));
+}
+
 absl::Status DiskGuard::CheckMakesRoom() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return stalled_ ? Refusal() : absl::OkStatus();

@@ -47,6 +47,11 @@ class DiskGuard {
   bool read_only() const { return read_only_; }
   // ResourceExhausted in read-only mode: says why, and what ends it.
   absl::Status CheckWritable() const;
+  // ResourceExhausted: with so many bytes more in the folder less would be free
+  // than a read-only coordinator waits for. What may be large asks as it goes
+  // on, so that the store has room left when it is refused. Blocks as Check()
+  // does.
+  absl::Status CheckRoom(int64_t bytes) const;
   // The same for changes that make room, such as deletions: they are refused
   // only while the store cannot write at all.
   absl::Status CheckMakesRoom() const;

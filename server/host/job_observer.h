@@ -1,7 +1,9 @@
 #ifndef COMERA_SERVER_HOST_JOB_OBSERVER_H_
 #define COMERA_SERVER_HOST_JOB_OBSERVER_H_
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "comera/v1/job.pb.h"
 #include "comera/v1/progress.pb.h"
 
 namespace comera::server {
@@ -13,6 +15,9 @@ class JobObserver {
   // Each event once it is durable, in order; the directory has the job already.
   virtual void OnJobEvent(const v1::JobEvent& event) = 0;
   virtual void OnTick(absl::Time now) = 0;
+  // Whether a finished job may be deleted. FailedPrecondition: what is observed
+  // still needs it.
+  virtual absl::Status CheckMayDelete(const v1::Job& job) const = 0;
 };
 
 }  // namespace comera::server

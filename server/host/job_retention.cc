@@ -21,6 +21,8 @@ constexpr absl::Duration kMaxFirstWait = absl::Minutes(1);
 }  // namespace
 
 bool JobRetention::IsDue(absl::Time now) {
+  // A clock that was set back does not put the sweeps off.
+  if (next_sweep_ > now + options_.sweep_interval) next_sweep_ = now;
   if (now < next_sweep_) return false;
   const bool first = next_sweep_ == absl::InfinitePast();
   next_sweep_ = now + (first ? std::min(kMaxFirstWait, options_.sweep_interval)
@@ -29,14 +31,15 @@ bool JobRetention::IsDue(absl::Time now) {
 }
 
 JobRetention::Expired JobRetention::Find(const Coordinator& coordinator,
-                                         absl::Time now) {
+                                         absl::Time now, absl::Duration lead) {
+  const absl::Time then = now - lead;
   Expired expired;
   if (options_.keep_jobs != absl::InfiniteDuration()) {
-    expired.jobs = coordinator.ExpiredJobs(now - options_.keep_jobs, kMaxJobs);
+    expired.jobs = coordinator.ExpiredJobs(then - options_.keep_jobs, kMaxJobs);
   }
   if (options_.keep_logs < options_.keep_jobs) {
     expired.silent = coordinator.ExpiredJobs(
-        now - options_.keep_logs, std::numeric_limits<size_t>::max());
+        then - options_.keep_logs, std::numeric_limits<size_t>::max());
   }
   if (!expired.jobs.empty() || (options_.dry_run && !expired.silent.empty())) {
     LOG(INFO) << "event=retention expired_jobs=" << expired.jobs.size()

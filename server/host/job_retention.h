@@ -36,9 +36,10 @@ class JobRetention {
   // Whether a sweep is due. The first one comes some time after the start,
   // which belongs to the workers that come back.
   bool IsDue(absl::Time now);
-  // A part of what has expired. If there is more, the next sweep is due soon.
-  // Nothing in a dry run.
-  Expired Find(const Coordinator& coordinator, absl::Time now);
+  // A part of what has expired by a clock that leads by `lead` (ClockTrust). If
+  // there is more, the next sweep is due soon. Nothing in a dry run.
+  Expired Find(const Coordinator& coordinator, absl::Time now,
+               absl::Duration lead);
 
  private:
   const Options options_;

@@ -8,6 +8,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "common/steady_time.h"
 #include "server/http/answer.h"
@@ -47,15 +48,15 @@ class AnswerCache {
     size_t bytes = 0;
   };
 
-  // With mutex_ held: makes room.
-  void Trim(absl::Time now);
+  // Makes room.
+  void Trim(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   mutable std::mutex mutex_;
-  std::unordered_map<std::string, Entry> entries_;  // guarded by mutex_
-  // Keys as they were put, oldest first; guarded by mutex_.
-  std::deque<std::pair<absl::Time, std::string>> order_;
-  size_t bytes_ = 0;  // guarded by mutex_
+  std::unordered_map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  // Keys as they were put, oldest first.
+  std::deque<std::pair<absl::Time, std::string>> order_ ABSL_GUARDED_BY(mutex_);
+  size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace comera::server

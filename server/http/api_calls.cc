@@ -124,7 +124,9 @@ void ApiCalls::End() {
 
 void ApiCalls::Finish() {
   std::unique_lock<std::mutex> lock(mutex_);
-  idle_.wait(lock, [this] { return calls_ == 0; });
+  idle_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return calls_ == 0;
+  });
 }
 
 std::shared_ptr<ApiCalls::Call> ApiCalls::Unary(

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
@@ -83,7 +84,7 @@ class ApiCalls {
   std::unique_ptr<grpc::GenericStub> stub_;
   std::mutex mutex_;
   std::condition_variable idle_;
-  int64_t calls_ = 0;  // guarded by mutex_
+  int64_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace comera::server

@@ -23,6 +23,7 @@
 #include "server/http/request_message.h"
 #include "server/http/router.h"
 #include "server/http/session.h"
+#include "server/http/sign_in_pages.h"
 #include "server/http/static_files.h"
 #include "server/http/stream_answer.h"
 #include "server/http/stream_format.h"
@@ -77,11 +78,15 @@ class HttpGateway::Impl {
   ~Impl() { Shutdown(absl::ZeroDuration()); }
 
   absl::Status Start() {
+    HttpServer::Options server = options_.server;
+    server.admits_when_full = [this](const HttpRequest& request) {
+      return IsProbe(request) || IsAdministrators(request);
+    };
     ASSIGN_OR_RETURN(
-        server_, HttpServer::Start(options_.server,
-                                   [this](std::shared_ptr<HttpExchange> one) {
-                                     Handle(std::move(one));
-                                   }));
+        server_,
+        HttpServer::Start(server, [this](std::shared_ptr<HttpExchange> one) {
+          Handle(std::move(one));
+        }));
     return absl::OkStatus();
   }
 
@@ -94,6 +99,7 @@ class HttpGateway::Impl {
     // Ends all connections, which cancels their calls; those hold connections
     // until they have ended.
     server_->Shutdown(grace);
+    if (backend_.sign_in != nullptr) backend_.sign_in->Stop();
     calls_->Finish();
     server_.reset();
     calls_.reset();
@@ -102,18 +108,35 @@ class HttpGateway::Impl {
  private:
   using ExchangePtr = std::shared_ptr<HttpExchange>;
 
+  static bool IsProbe(const HttpRequest& request) {
+    return request.path == "/healthz" || request.path == "/readyz";
+  }
+
+  // Without tokens everybody is one.
+  bool IsAdministrators(const HttpRequest& request) {
+    if (!backend_.access->required()) return true;
+    const auto credentials = FindCredentials(request);
+    if (!credentials.ok()) return false;
+    const auto token = backend_.access->FindHttpToken(
+        credentials->authorization ? &*credentials->authorization : nullptr);
+    return token.ok() && *token != nullptr &&
+           (*token)->role() == v1::ROLE_ADMIN;
+  }
+
   void Handle(ExchangePtr exchange) {
     const HttpRequest& request = exchange->request();
     // Probes know neither names nor tokens.
-    if (request.path == "/healthz" || request.path == "/readyz") {
-      return Health(*exchange);
-    }
-    const auto credentials = FindCredentials(request);
+    if (IsProbe(request)) return Health(*exchange);
+    auto credentials = FindCredentials(request);
     const HostPolicy policy{options_.names, !backend_.access->required()};
     const absl::Status site = CheckSite(
         request, policy, credentials.ok() && credentials->from_cookie);
     if (!site.ok()) return Refuse(*exchange, site);
     if (!credentials.ok()) return Refuse(*exchange, credentials.status());
+    if (IsSignInPage(request.path)) {
+      return AnswerSignIn(std::move(exchange), backend_.sign_in);
+    }
+    if (credentials->from_cookie) UseSession(request, &*credentials);
     const ApiCaller caller{credentials->authorization,
                            {request.peer, request.certificate_name}};
     if (request.path == "/openapi.json" && request.method == "GET") {
@@ -136,6 +159,14 @@ class HttpGateway::Impl {
                         "there is no path ", PathForPeople(request.path))));
     }
     SendStaticFile(*exchange, dashboard_);
+  }
+
+  // Puts the token of a session of single sign-on in place of its name.
+  void UseSession(const HttpRequest& request, HttpCredentials* credentials) {
+    const auto session = SessionToken(request);
+    if (backend_.sign_in == nullptr || !session) return;
+    const auto token = backend_.sign_in->FindToken(*session);
+    if (token) credentials->authorization = absl::StrCat("Bearer ", *token);
   }
 
   void Health(HttpExchange& exchange) {
@@ -276,6 +307,10 @@ class HttpGateway::Impl {
   void Session(ExchangePtr exchange, ApiCaller caller) {
     const HttpRequest& request = exchange->request();
     if (request.method == "DELETE") {
+      const auto session = SessionToken(request);
+      if (backend_.sign_in != nullptr && session) {
+        backend_.sign_in->End(*session);
+      }
       HttpResponse response;
       response.code = 204;
       response.headers.emplace_back("Set-Cookie", SessionCookie(request, ""));

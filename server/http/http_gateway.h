@@ -12,6 +12,7 @@
 #include "common/http/http_server.h"
 #include "grpcpp/grpcpp.h"
 #include "server/auth/forwarded_calls.h"
+#include "server/auth/oidc/browser_sign_in.h"
 #include "server/auth/token_access.h"
 #include "server/http/answer_cache.h"
 #include "server/http/metrics_source.h"
@@ -41,6 +42,8 @@ class HttpGateway {
     std::shared_ptr<grpc::Channel> channel;
     TokenAccess* access = nullptr;
     const ForwardedCalls* forwarded = nullptr;
+    // Null: there is no single sign-on. The gateway stops it.
+    BrowserSignIn* sign_in = nullptr;
     // Rises with every call that changes something, and with what happens to
     // jobs.
     std::function<int64_t()> changes;

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "comera/rpc/error_details.pb.h"
 #include "common/grpc_status.h"
 #include "common/status_macros.h"
@@ -18,6 +19,7 @@ namespace comera::server {
 namespace {
 
 constexpr size_t kMaxName = 200;
+constexpr int kMaxViolations = 100;
 
 bool IsFieldPath(const std::string& text) {
   return !text.empty() &&
@@ -27,22 +29,18 @@ bool IsFieldPath(const std::string& text) {
          });
 }
 
-// Reads errors such as "job.yaml:12: model.hiden: unknown field".
-absl::Status TextError(const absl::Status& status, const std::string& name) {
-  google::rpc::ErrorInfo info;
-  info.set_domain("comera");
-  info.set_reason("JOB_FILE");
-  google::rpc::BadRequest bad_request;
-  auto* violation = bad_request.add_field_violations();
+// Reads a line such as "job.yaml:12: model.hiden: unknown field"; returns the
+// line's number, 0 if it has none.
+int AddViolation(std::string rest, const std::string& name,
+                 google::rpc::BadRequest* bad_request) {
+  auto* violation = bad_request->add_field_violations();
   violation->set_field("text");
-  std::string rest(status.message());
   int line = 0;
   const size_t colon = rest.find(": ");
   if (absl::StartsWith(rest, name + ":") && colon > name.size() &&
       colon != std::string::npos &&
       absl::SimpleAtoi(rest.substr(name.size() + 1, colon - name.size() - 1),
                        &line)) {
-    (*info.mutable_metadata())["line"] = absl::StrCat(line);
     rest = rest.substr(colon + 2);
     const size_t field_end = rest.find(": ");
     if (field_end != std::string::npos &&
@@ -53,6 +51,22 @@ absl::Status TextError(const absl::Status& status, const std::string& name) {
   }
   violation->set_description(line > 0 ? absl::StrCat("line ", line, ": ", rest)
                                       : rest);
+  return line;
+}
+
+// An error with a violation for each line of the text's mistakes.
+absl::Status TextError(const absl::Status& status, const std::string& name) {
+  google::rpc::ErrorInfo info;
+  info.set_domain("comera");
+  info.set_reason("JOB_FILE");
+  google::rpc::BadRequest bad_request;
+  for (absl::string_view mistake : absl::StrSplit(status.message(), '\n')) {
+    if (bad_request.field_violations_size() == kMaxViolations) break;
+    const int line = AddViolation(std::string(mistake), name, &bad_request);
+    if (line > 0 && info.metadata().empty()) {
+      (*info.mutable_metadata())["line"] = absl::StrCat(line);
+    }
+  }
   google::rpc::Status details;
   details.set_code(static_cast<int>(status.code()));
   details.set_message(std::string(status.message()));

@@ -16,7 +16,6 @@ namespace {
 constexpr char kCookie[] = "comera_session";
 // Browsers take such a name only from HTTPS, and from no other host.
 constexpr char kSecureCookie[] = "__Host-comera_session";
-constexpr int kSessionSeconds = 12 * 3600;
 constexpr size_t kMaxToken = 200;
 constexpr char kScheme[] = "Bearer ";
 
@@ -50,16 +49,21 @@ absl::StatusOr<std::string> ParseSession(const HttpRequest& request) {
   return token;
 }
 
-std::string SessionCookie(const HttpRequest& request,
-                          const std::string& token) {
+std::string SessionCookie(const HttpRequest& request, const std::string& token,
+                          absl::Duration lifetime) {
   return absl::StrCat(CookieName(request), "=", token,
                       "; Path=/; HttpOnly; SameSite=Strict; Max-Age=",
-                      token.empty() ? 0 : kSessionSeconds,
+                      token.empty() ? 0 : absl::ToInt64Seconds(lifetime),
                       request.tls ? "; Secure" : "");
 }
 
 std::optional<std::string> SessionToken(const HttpRequest& request) {
-  const std::string prefix = CookieName(request) + "=";
+  return FindCookie(request, CookieName(request));
+}
+
+std::optional<std::string> FindCookie(const HttpRequest& request,
+                                      absl::string_view name_of_cookie) {
+  const std::string prefix = absl::StrCat(name_of_cookie, "=");
   for (const auto& [name, value] : request.headers) {
     if (!absl::EqualsIgnoreCase(name, "cookie")) continue;
     for (absl::string_view one : absl::StrSplit(value, ';')) {

@@ -15,7 +15,9 @@
 namespace comera::server {
 namespace {
 
-constexpr size_t kMaxCredentials = 4096;
+// The longest is a token of single sign-on (kMaxJsonWebToken), of which gRPC
+// takes no longer one either.
+constexpr size_t kMaxCredentials = (7 << 10) + 16;
 
 // gRPC ends the process over others in metadata.
 bool IsPrintable(const std::string& text) {

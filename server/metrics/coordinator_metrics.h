@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "comera/v1/job.pb.h"
 #include "comera/v1/progress.pb.h"
@@ -87,7 +88,7 @@ class CoordinatorMetrics {
   QueueWaits waits_;
 
   mutable std::mutex mutex_;
-  std::vector<Collector> collectors_;  // guarded by mutex_
+  std::vector<Collector> collectors_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace comera::server

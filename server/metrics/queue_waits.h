@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 
 namespace comera::server {
@@ -26,8 +27,10 @@ class QueueWaits {
 
  private:
   mutable std::mutex mutex_;
-  std::map<std::string, std::pair<std::string, absl::Time>> jobs_;
-  std::map<std::string, std::multiset<absl::Time>> queues_;
+  std::map<std::string, std::pair<std::string, absl::Time>> jobs_
+      ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, std::multiset<absl::Time>> queues_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace comera::server

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
@@ -158,8 +159,8 @@ class Factory : public grpc::experimental::ServerInterceptorFactoryInterface {
 
   Families families_;
   std::shared_mutex mutex_;
-  std::unordered_map<std::string, std::unique_ptr<Method>>
-      methods_;  // guarded by mutex_
+  std::unordered_map<std::string, std::unique_ptr<Method>> methods_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace

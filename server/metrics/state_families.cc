@@ -40,6 +40,7 @@ prometheus::MetricFamily RefusalsFamily(const UserLimits::Refusals& refusals) {
   add("requests", refusals.requests);
   add("submissions", refusals.submissions);
   add("streams", refusals.streams);
+  add("uploads", refusals.uploads);
   return family;
 }
 

@@ -13,6 +13,7 @@ namespace {
 constexpr size_t kMaxRequestIdBytes = 64;
 constexpr size_t kMaxReasonBytes = 1024;
 constexpr size_t kMaxSpecBytes = 64 << 10;
+constexpr size_t kMaxSweepBytes = 1 << 20;
 
 }  // namespace
 
@@ -36,6 +37,13 @@ absl::Status CheckSpecSize(const std::string& field, size_t bytes) {
   return InvalidField(
       field, absl::StrCat("has ", bytes, " bytes, of at most ", kMaxSpecBytes,
                           ": name many files by a pattern or a dataset"));
+}
+
+absl::Status CheckSweepSize(const std::string& field, size_t bytes) {
+  if (bytes <= kMaxSweepBytes) return absl::OkStatus();
+  return InvalidField(
+      field, absl::StrCat("has ", bytes, " bytes, of at most ", kMaxSweepBytes,
+                          ": make several sweeps"));
 }
 
 absl::Status CheckJobName(const std::string& name) {

@@ -16,6 +16,7 @@ namespace comera::server {
 absl::StatusOr<DataDirLock> DataDirLock::Acquire(const std::string& data_dir,
                                                  Kind kind) {
   RETURN_IF_ERROR(MakeDirectories(data_dir));
+  RETURN_IF_ERROR(CheckOwnFolder(data_dir));
   const std::string path = absl::StrCat(data_dir, "/lock");
   ASSIGN_OR_RETURN(FileHandle file, FileHandle::Open(path, O_RDWR | O_CREAT));
   const int lock = kind == Kind::kShared ? LOCK_SH : LOCK_EX;

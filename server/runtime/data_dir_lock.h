@@ -19,7 +19,8 @@ class DataDirLock {
     kShared,
   };
 
-  // Creates the folder if need be. FailedPrecondition: another process has it.
+  // Creates the folder if need be. FailedPrecondition: another process has it,
+  // or it belongs to another user (CheckOwnFolder).
   static absl::StatusOr<DataDirLock> Acquire(const std::string& data_dir,
                                              Kind kind = Kind::kExclusive);
 

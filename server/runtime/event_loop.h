@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 
 namespace comera::server {
@@ -54,10 +55,11 @@ class EventLoop {
   const Options options_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<std::function<void()>> queue_;  // guarded by mutex_
-  // By when they are due; guarded by mutex_.
-  std::multimap<SteadyClock::time_point, std::function<void()>> later_;
-  bool stopping_ = false;  // guarded by mutex_
+  std::deque<std::function<void()>> queue_ ABSL_GUARDED_BY(mutex_);
+  // What is to be posted later, by when it is due.
+  std::multimap<SteadyClock::time_point, std::function<void()>> later_
+      ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

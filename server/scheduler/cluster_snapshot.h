@@ -110,12 +110,23 @@ struct SchedulerOptions {
   int32_t max_plans = 64;
 };
 
+// Workers of a device that can take no members now.
+struct WorkersOut {
+  // Drained, or excluded after failures.
+  int32_t drained = 0;
+  // Known, but not connected.
+  int32_t away = 0;
+};
+
 // Everything that the scheduler decides on.
 struct ClusterSnapshot {
   absl::Time now;
   SchedulerOptions options;
   // Their order does not change by itself (it is that of the names).
   std::vector<WorkerSlots> workers;
+  // Only for the reason why a job waits.
+  WorkersOut cpu_out;
+  WorkersOut gpu_out;
   std::vector<QueueShare> queues = {QueueShare()};
   std::vector<PendingJob> jobs;
   std::vector<RunningJob> running;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "proto/model_family.h"
 #include "server/rpc/proto_time.h"
 
 namespace comera::server {
@@ -21,12 +22,23 @@ bool Divides(const v1::JobSpec& spec, int32_t processes) {
                      });
 }
 
+// Where any device would do, one kind may still be unable to run the job.
+v1::ResourceSpec::Device DeviceFor(const v1::JobSpec& spec) {
+  const v1::ResourceSpec::Device asked = spec.resources().device();
+  if (asked != v1::ResourceSpec::ANY) return asked;
+  if (HeadWidth(spec.model()) > kMostGpuHeadWidth) return v1::ResourceSpec::CPU;
+  if (spec.training().precision() == v1::TrainingSpec::TF32) {
+    return v1::ResourceSpec::GPU;
+  }
+  return asked;
+}
+
 }  // namespace
 
 JobDemand DemandOf(const v1::JobSpec& spec) {
   const v1::ResourceSpec& resources = spec.resources();
   JobDemand demand;
-  demand.device = resources.device();
+  demand.device = DeviceFor(spec);
   demand.priority = spec.priority();
   demand.processes = std::max(1, resources.processes());
   if (resources.min_processes() > 0 &&

@@ -113,7 +113,13 @@ WaitReason SchedulePass::Reason(WaitReason::Kind kind,
   reason.kind = kind;
   reason.gpu = gpu;
   switch (kind) {
-    case WaitReason::kNoWorker:
+    case WaitReason::kNoWorker: {
+      const WorkersOut& out = gpu ? snapshot_.gpu_out : snapshot_.cpu_out;
+      reason.need = job.min_processes();
+      reason.have = out.drained;
+      reason.unfit = out.away;
+      break;
+    }
     case WaitReason::kRoomComing:
       reason.need = job.min_processes();
       break;

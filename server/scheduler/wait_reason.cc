@@ -4,6 +4,25 @@
 #include "absl/strings/str_cat.h"
 
 namespace comera::server {
+namespace {
+
+std::string NoneInService(int32_t drained, int32_t away) {
+  if (drained == 0 && away == 0) return "none is connected";
+  std::string text = "none is in service: ";
+  const auto workers = [](int32_t count) {
+    return absl::StrCat(count, count == 1 ? " worker is " : " workers are ");
+  };
+  if (drained > 0) {
+    absl::StrAppend(&text, workers(drained), "drained or excluded");
+  }
+  if (away > 0) {
+    absl::StrAppend(&text, drained > 0 ? ", " : "", workers(away),
+                    "not connected");
+  }
+  return text;
+}
+
+}  // namespace
 
 std::string WaitReason::Text() const {
   const auto slots = [&](const char* adjective) {
@@ -17,7 +36,7 @@ std::string WaitReason::Text() const {
     case kNone:
       return "waiting to be scheduled";
     case kNoWorker:
-      return absl::StrCat(slots(""), ", none is connected");
+      return absl::StrCat(slots(""), ", ", NoneInService(have, unfit));
     case kPoolTooSmall:
       return absl::StrCat(
           slots(""), ", the cluster has ", have,

@@ -13,7 +13,8 @@ namespace comera::server {
 struct WaitReason {
   enum Kind : int8_t {
     kNone,
-    // It needs `need` slots, and the pool has no worker at all.
+    // It needs `need` slots, and no worker of the pool is in service: `have`
+    // are drained or excluded, and `unfit` are not connected.
     kNoWorker,
     // It needs `need` slots of a pool of `have` fit and `unfit` other ones.
     kPoolTooSmall,

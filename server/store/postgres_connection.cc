@@ -4,11 +4,13 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "common/steady_time.h"
 
 namespace comera::server {
@@ -83,6 +85,28 @@ absl::Status CheckPostgresUrl(const std::string& url) {
     }
   }
   return absl::OkStatus();
+}
+
+bool PostgresUrlIsExposed(const std::string& url) {
+  const std::string rest(absl::StripPrefix(
+      absl::StripPrefix(url, "postgresql://"), "postgres://"));
+  std::string host = rest.substr(0, rest.find_first_of("/?"));
+  host = host.substr(host.rfind('@') + 1);
+  const char* const environment = std::getenv("PGSSLMODE");
+  std::string mode = environment != nullptr ? environment : "";
+  const size_t question = rest.find('?');
+  if (question != std::string::npos) {
+    for (absl::string_view option :
+         absl::StrSplit(absl::string_view(rest).substr(question + 1), '&')) {
+      if (absl::ConsumePrefix(&option, "sslmode=")) mode = std::string(option);
+      if (absl::ConsumePrefix(&option, "host=")) host = std::string(option);
+    }
+  }
+  // Socket files begin with a slash, which is encoded in a URL's host.
+  for (const char* local : {"/", "%2F", "%2f", "localhost", "127.", "[::1]"}) {
+    if (absl::StartsWith(host, local)) return false;
+  }
+  return !host.empty() && host[0] != ':' && mode != "verify-full";
 }
 
 // Declared for the time in which the socket may be waited for.

@@ -20,6 +20,11 @@ namespace comera::server {
 // password: a command line can be read by every user of the machine.
 absl::Status CheckPostgresUrl(const std::string& url);
 
+// True where somebody between this machine and the database could read or
+// change what is stored: the connection leaves the machine, and neither the URL
+// nor PGSSLMODE demands that the server prove who it is (sslmode=verify-full).
+bool PostgresUrlIsExposed(const std::string& url);
+
 // One session, opened when first used and again after it broke. Not
 // thread-safe.
 //

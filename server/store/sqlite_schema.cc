@@ -1,11 +1,25 @@
 // Creates the store's tables in SQLite and brings older ones up to date.
 #include "server/store/sqlite_schema.h"
 
+#include <errno.h>
+
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 
 namespace comera::server {
 namespace {
+
+// Whether the system has refused more room. SQLite reports a full quota, and a
+// full disk in some places, as an error of the device; `error` is what the
+// system called it.
+bool IsFull(int code, int error) {
+  const int primary = code & 0xff;
+  if (primary == SQLITE_FULL) return true;
+  return (primary == SQLITE_IOERR || primary == SQLITE_CANTOPEN) &&
+         (error == EDQUOT || error == ENOSPC);
+}
 
 // Step i leads from version i to i + 1. Released steps never change.
 constexpr const char* kSteps[] = {
@@ -51,14 +65,16 @@ constexpr const char* kSteps[] = {
 int NewestSchemaVersion() { return std::size(kSteps); }
 
 absl::Status SqliteError(sqlite3* db, int code, const std::string& what) {
+  // Not sqlite3_system_errno(), which a failed COMMIT leaves as it was: 0, or
+  // what an earlier statement failed with. Nor does errno outlive this error.
+  const int error = std::exchange(errno, 0);
   const std::string message = absl::StrCat(what, ": ", sqlite3_errstr(code),
                                            " (", sqlite3_errmsg(db), ")");
+  if (IsFull(code, error)) return absl::ResourceExhaustedError(message);
   switch (code & 0xff) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return absl::DataLossError(message);
-    case SQLITE_FULL:
-      return absl::ResourceExhaustedError(message);
     case SQLITE_CONSTRAINT:
       return absl::InvalidArgumentError(message);
     default:

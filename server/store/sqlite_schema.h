@@ -19,7 +19,8 @@ int NewestSchemaVersion();
 absl::Status MigrateSchema(sqlite3* db, int version);
 
 // `code` (not SQLITE_OK) of `what` as a Status: DataLoss, ResourceExhausted,
-// InvalidArgument (constraint) or Unavailable.
+// InvalidArgument (constraint) or Unavailable. Call it right after `what`, on
+// the same thread: errno tells a full quota from a broken disk.
 absl::Status SqliteError(sqlite3* db, int code, const std::string& what);
 
 // The first number that `sql` returns.

@@ -154,7 +154,7 @@ void StoreThread::Loop() {
     bool stopping = false;
     {
       std::unique_lock<std::mutex> lock(mutex_);
-      wake_.wait(lock, [this] {
+      wake_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
         return stopping_ || !queue_.empty() || room_ != Room::kNothingNew;
       });
       batch.swap(queue_);

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "server/store/job_store.h"
 
@@ -92,9 +93,9 @@ class StoreThread {
   absl::Status failure_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<Request> queue_;      // guarded by mutex_
-  bool stopping_ = false;          // guarded by mutex_
-  Room room_ = Room::kNothingNew;  // guarded by mutex_
+  std::deque<Request> queue_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  Room room_ ABSL_GUARDED_BY(mutex_) = Room::kNothingNew;
   std::thread thread_;
 };
 

@@ -37,11 +37,13 @@ SearchGroups GroupBySize(const SweepPlan& plan) {
   using Key = std::tuple<int, double>;
   std::vector<std::pair<Key, SearchChild>> all;
   for (size_t i = 0; i < plan.stages.size(); ++i) {
-    all.push_back({SizeKey(plan.stages[i].spec), {true, static_cast<int>(i)}});
+    all.push_back({SizeKey(plan.StageSpec(static_cast<int>(i))),
+                   {true, static_cast<int>(i)}});
   }
   for (size_t i = 0; i < plan.runs.size(); ++i) {
     if (plan.runs[i].stage >= 0) continue;
-    all.push_back({SizeKey(plan.runs[i].spec), {false, static_cast<int>(i)}});
+    all.push_back({SizeKey(plan.RunSpec(static_cast<int>(i))),
+                   {false, static_cast<int>(i)}});
   }
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
     return a.first < b.first;

@@ -150,10 +150,9 @@ void SearchLedger::OnMetrics(const SearchChild& child,
     record.set_counted_attempt(attempt);
   } else {
     // A run that continues an early stage counts its steps from there.
-    const int64_t before =
-        child.stage || sweep().runs(child.index).stage() < 0
-            ? 0
-            : plan_->runs[child.index].spec.objective().early().steps();
+    const int64_t before = child.stage || sweep().runs(child.index).stage() < 0
+                               ? 0
+                               : plan_->runs[child.index].early_steps;
     record.set_spent(
         std::max(record.spent(), static_cast<double>(metrics.step() - before)));
   }
@@ -182,7 +181,8 @@ void SearchLedger::OnResult(const SearchChild& child,
   sample->set_spent(SpentFor(child));
   sample->set_loss(result.validation_loss());
   sample->set_quality(QualityOf(result));
-  sample->set_size_parameters(result.size_parameters());
+  sample->set_size_parameters(
+      target_.SizeOf(result.size_parameters(), result.size_bytes()));
   sample->set_meets_quality(
       sweep().spec().job().objective().late().confidence() > 0
           ? result.outcome() == v1::TARGET_MET
@@ -209,11 +209,11 @@ int64_t SearchLedger::ExpectedSize(int run) const {
   const int64_t now =
       samples.empty() ? FirstSize(run) : samples.rbegin()->size_parameters();
   if (now <= 0) return 0;
-  const v1::JobSpec& spec = plan_->runs[run].spec;
-  if (spec.compression().method() != v1::CompressionSpec::COMERA) return now;
-  const v1::LateStage& late = spec.objective().late();
-  const SearchTarget own = SearchTargetOf(late);
-  if (own.parameters > 0) return std::min(now, own.parameters);
+  const SweepPlan::Run& plan = plan_->runs[run];
+  if (plan.method != v1::CompressionSpec::COMERA) return now;
+  if (plan.target_parameters > 0) {
+    return std::min(now, plan.target_parameters);
+  }
   // The share is one of the size at the start of the late stage.
   const int stage = sweep().runs(run).stage();
   const auto& early =
@@ -222,13 +222,13 @@ int64_t SearchLedger::ExpectedSize(int run) const {
   for (const QualitySample& sample : early) {
     whole = std::max(whole, sample.size_parameters());
   }
-  const double shrunk = late.target_ratio() * static_cast<double>(whole);
+  const double shrunk = plan.target_ratio * static_cast<double>(whole);
   return std::min(now, static_cast<int64_t>(shrunk));
 }
 
 int64_t SearchLedger::PlannedSize(int run) const {
-  const v1::JobSpec& spec = plan_->runs[run].spec;
-  if (spec.compression().method() == v1::CompressionSpec::COMERA) return 0;
+  if (plan_->runs[run].method == v1::CompressionSpec::COMERA) return 0;
+  const v1::JobSpec spec = plan_->RunSpec(run);
   const double most = LargestModelParameters(spec);
   return SmallestModelParameters(spec) == most ? static_cast<int64_t>(most) : 0;
 }

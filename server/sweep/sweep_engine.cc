@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "proto/job_state.h"
 #include "proto/resource_names.h"
 #include "server/rpc/proto_time.h"
+#include "server/rpc/user_quota.h"
 
 namespace comera::server {
 namespace {
@@ -55,46 +57,81 @@ void SweepEngine::MakeChildren(Entry& entry) {
   }
 }
 
-void SweepEngine::Load(std::vector<SweepRecord> records, absl::Time now) {
-  for (SweepRecord& record : records) {
-    const std::string name = record.sweep().name();
+void SweepEngine::Load(std::vector<StoredSweep> sweeps, absl::Time now) {
+  for (StoredSweep& stored : sweeps) {
+    const std::string name = stored.record.sweep().name();
     Entry& entry = sweeps_[name];
-    entry.record = std::move(record);
+    entry.record = std::move(stored.record);
+    entry.plan = std::move(stored.plan);
     entry.stored = now;
     by_serial_[entry.record.serial()] = name;
     if (!entry.sweep().request_id().empty()) {
       requests_[entry.sweep().request_id()] = name;
     }
     RebuildFront(entry);
-    if (IsFinal(entry.sweep().state())) continue;
+    v1::Sweep& sweep = entry.sweep();
+    if (IsFinal(sweep.state())) continue;
     entry.record.set_last_sequence(entry.record.last_sequence() +
                                    kSequenceJump);
-    std::vector<FieldViolation> violations;
-    entry.plan = PlanSweep(PlannedSpec(entry.record), &violations);
+    if (static_cast<int>(entry.plan.runs.size()) != sweep.runs_size() ||
+        static_cast<int>(entry.plan.stages.size()) != sweep.stages_size()) {
+      sweep.set_state(v1::Sweep::FAILED);
+      sweep.set_reason(absl::StrCat(
+          "this version of the server plans ", entry.plan.runs.size(),
+          " runs, not the ", sweep.runs_size(),
+          " with which it began: its jobs go on by themselves"));
+      *sweep.mutable_end_time() = ToTimestamp(now);
+      continue;
+    }
     if (entry.record.has_search()) {
       entry.search = std::make_unique<SweepSearch>(&entry.record, &entry.plan);
     }
-    for (const v1::SweepRun& run : entry.sweep().runs()) {
+    for (const v1::SweepRun& run : sweep.runs()) {
       if (!run.job().empty()) jobs_[run.job()] = {name, false, run.index()};
     }
-    for (const v1::SweepStage& stage : entry.sweep().stages()) {
+    for (const v1::SweepStage& stage : sweep.stages()) {
       if (!stage.job().empty())
         jobs_[stage.job()] = {name, true, stage.index()};
     }
   }
 }
 
+absl::Status SweepEngine::CheckQuota(const std::string& user,
+                                     const SweepQuota& quota) const {
+  int64_t active = 0, kept = 0, active_of_all = 0;
+  for (const auto& [name, entry] : sweeps_) {
+    const int goes_on = IsFinal(entry.sweep().state()) ? 0 : 1;
+    active_of_all += goes_on;
+    if (entry.sweep().user() != user) continue;
+    active += goes_on;
+    ++kept;
+  }
+  if (active_of_all >= static_cast<int64_t>(options_.max_active)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(active_of_all, " sweeps are under way"));
+  }
+  if (quota.active_sweeps > 0 && active >= quota.active_sweeps) {
+    return OverQuota(user, active, "sweeps under way", quota.active_sweeps,
+                     "user_active_sweeps", "wait for one, or cancel one");
+  }
+  if (quota.sweeps > 0 && kept >= quota.sweeps) {
+    return OverQuota(user, kept, "sweeps", quota.sweeps, "user_sweeps",
+                     "delete some that have ended");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<v1::Sweep> SweepEngine::Create(
-    const v1::CreateSweepRequest& request, const std::string& user,
-    absl::Time now, SweepEffects* effects, const SearchContext& context) {
-  const v1::SweepSpec spec = WithSweepDefaults(request.spec());
+    const v1::CreateSweepRequest& request, PlannedSweep planned,
+    const std::string& user, absl::Time now, SweepEffects* effects,
+    const SweepQuota& quota) {
   if (!request.request_id().empty()) {
     const auto same = requests_.find(request.request_id());
     if (same != requests_.end()) {
       const v1::Sweep& sweep = sweeps_.at(same->second).sweep();
       if (sweep.user() == user &&
           google::protobuf::util::MessageDifferencer::Equals(sweep.spec(),
-                                                             spec)) {
+                                                             planned.spec)) {
         return sweep;
       }
       return absl::InvalidArgumentError(
@@ -102,31 +139,22 @@ absl::StatusOr<v1::Sweep> SweepEngine::Create(
                        "\" was used for another sweep"));
     }
   }
-  size_t active = 0;
-  for (const auto& [name, entry] : sweeps_) {
-    active += IsFinal(entry.sweep().state()) ? 0 : 1;
-  }
-  if (!request.validate_only() && active >= options_.max_active) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(active, " sweeps are under way"));
-  }
+  if (!request.validate_only()) RETURN_IF_ERROR(CheckQuota(user, quota));
   Entry made;
-  std::vector<FieldViolation> violations;
   v1::Sweep& sweep = made.sweep();
-  *sweep.mutable_spec() = spec;
-  if (IsSearch(spec.job())) {
-    int learned = 0;
-    *made.record.mutable_search()->mutable_candidates() =
-        WithCandidates(spec, context.history, &learned).list();
-    made.record.mutable_search()->set_from_history(learned);
+  *sweep.mutable_spec() = std::move(planned.spec);
+  made.plan = std::move(planned.plan);
+  if (IsSearch(sweep.spec().job())) {
+    SearchRecord& search = *made.record.mutable_search();
+    *search.mutable_candidates() = std::move(planned.candidates);
+    search.set_from_history(planned.learned);
   }
-  made.plan = PlanSweep(PlannedSpec(made.record), &violations);
   sweep.set_state(v1::Sweep::ACTIVE);
   sweep.set_user(user);
   sweep.set_request_id(request.request_id());
   MakeChildren(made);
   if (made.record.has_search()) {
-    SweepSearch(&made.record, &made.plan).Begin(context.parallel);
+    SweepSearch(&made.record, &made.plan).Begin(planned.parallel);
   }
   UpdateFront(made);
   UpdateCounts(made);
@@ -197,13 +225,16 @@ void SweepEngine::Created(const SweepChildId& child,
                           SweepEffects* effects) {
   Entry* entry = FindEntry(child.sweep);
   if (entry == nullptr || IsFinal(entry->sweep().state())) return;
+  entry->creating.erase(child);
   if (absl::IsUnavailable(job.status()) ||
       absl::IsResourceExhausted(job.status())) {
-    entry->creating[child] = now + options_.retry_after;
-    return;
+    entry->ask_again = now + options_.retry_after;
+    entry->window = 1;
+    return DescribeWait(*entry, child, std::string(job.status().message()));
   }
-  entry->creating.erase(child);
   if (job.ok()) {
+    entry->window = std::min<size_t>(2 * entry->window, kMaxSweepRuns);
+    DescribeWait(*entry, child, "");
     if (child.stage) {
       entry->sweep().mutable_stages(child.index)->set_job(job->name());
     } else {
@@ -226,12 +257,31 @@ void SweepEngine::Created(const SweepChildId& child,
   Store(*entry, now, effects);
 }
 
+void SweepEngine::DescribeWait(Entry& entry, const SweepChildId& child,
+                                 const std::string& why) {
+  const auto tell = [&](auto* run, std::set<int>* changed) {
+    if (run->reason() == why) return;
+    run->set_reason(why);
+    changed->insert(child.index);
+    entry.unsaved = true;
+  };
+  if (child.stage) {
+    tell(entry.sweep().mutable_stages(child.index), &entry.changed_stages);
+  } else {
+    tell(entry.sweep().mutable_runs(child.index), &entry.changed_runs);
+  }
+}
+
+void SweepEngine::NotResumed(const std::string& job) {
+  const auto child = jobs_.find(job);
+  if (child != jobs_.end()) sweeps_.at(child->second.sweep).resuming.erase(job);
+}
+
 void SweepEngine::RequestJob(Entry& entry, const SweepChildId& child,
                              absl::Time now, SweepEffects* effects) {
-  const auto asked = entry.creating.find(child);
-  if (asked != entry.creating.end() && asked->second > now) return;
+  if (now < entry.ask_again || entry.creating.size() >= entry.window) return;
   // Until it is answered.
-  entry.creating[child] = absl::InfiniteFuture();
+  if (!entry.creating.insert(child).second) return;
   const v1::Sweep& sweep = entry.sweep();
   SweepEffects::Create create;
   create.child = child;
@@ -240,9 +290,9 @@ void SweepEngine::RequestJob(Entry& entry, const SweepChildId& child,
       RequestId(child, RecordOf(entry, child)->restarts()));
   v1::JobSpec& spec = *create.request.mutable_spec();
   if (child.stage) {
-    spec = entry.plan.stages[child.index].spec;
+    spec = entry.plan.StageSpec(child.index);
   } else {
-    spec = entry.plan.runs[child.index].spec;
+    spec = entry.plan.RunSpec(child.index);
     const int stage = sweep.runs(child.index).stage();
     if (stage >= 0) {
       spec.mutable_start_from()->set_checkpoint(

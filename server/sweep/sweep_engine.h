@@ -17,6 +17,7 @@
 #include "comera/v1/progress.pb.h"
 #include "comera/v1/sweep_service.pb.h"
 #include "comera/v1/training_service.pb.h"
+#include "google/protobuf/repeated_field.h"
 #include "proto/sweep_plan.h"
 #include "server/runtime/id_source.h"
 #include "server/sweep/dominance_rule.h"
@@ -70,6 +71,38 @@ struct SearchContext {
   int parallel = 1;
 };
 
+// A sweep that is ready to begin.
+struct PlannedSweep {
+  // The specification, with its defaults.
+  v1::SweepSpec spec;
+  // The runs of a search, and how many of them were learned.
+  google::protobuf::RepeatedPtrField<v1::SweepPoint> candidates;
+  int learned = 0;
+  // Jobs of it that can run side by side.
+  int parallel = 1;
+  SweepPlan plan;
+};
+
+// Plans a new sweep, or reports what is wrong with it. A pure function, which
+// may take a while: not for the event loop.
+PlannedSweep PlanNewSweep(const v1::SweepSpec& spec,
+                          const SearchContext& context,
+                          std::vector<FieldViolation>* violations);
+
+// The record of a sweep, with the plan of one that is under way.
+struct StoredSweep {
+  SweepRecord record;
+  SweepPlan plan;
+};
+// Plans what is under way; not for the event loop either.
+std::vector<StoredSweep> PlanStoredSweeps(std::vector<SweepRecord> records);
+
+// What a user may have of sweeps; 0: any number.
+struct SweepQuota {
+  int64_t sweeps = 0;
+  int64_t active_sweeps = 0;
+};
+
 // Decides what happens to sweeps: a state machine over requests, events of jobs
 // and time. No locks, threads, IO or clock; one thread calls it.
 //
@@ -87,7 +120,8 @@ class SweepEngine {
     size_t max_active = 1000;
     // Newest events kept per sweep for readers.
     size_t kept_events = 512;
-    // After a creation was refused for now (full queue).
+    // After a creation was refused for now (full queue). One job is asked for
+    // then, and twice as many as before after each that was taken.
     absl::Duration retry_after = absl::Seconds(5);
     // Figures that change all the time are stored this often; what is lost in a
     // crash is read again from the jobs' events.
@@ -102,15 +136,18 @@ class SweepEngine {
   // `ids` must outlive the engine.
   SweepEngine(const Options& options, IdSource* ids);
 
-  // The records of an earlier engine; once, before anything else.
-  void Load(std::vector<SweepRecord> records, absl::Time now);
+  // What an earlier engine stored; once, before anything else. A sweep that
+  // this version plans in another way has failed.
+  void Load(std::vector<StoredSweep> sweeps, absl::Time now);
 
-  // The spec must be valid. InvalidArgument: the request_id belongs to another
-  // spec or user. ResourceExhausted: max_active.
+  // `planned` is the request's sweep. InvalidArgument: the request_id belongs
+  // to another spec or user. ResourceExhausted: max_active, or the user's
+  // quota.
   absl::StatusOr<v1::Sweep> Create(const v1::CreateSweepRequest& request,
+                                   PlannedSweep planned,
                                    const std::string& user, absl::Time now,
                                    SweepEffects* effects,
-                                   const SearchContext& context = {});
+                                   const SweepQuota& quota = {});
   // NotFound.
   absl::StatusOr<v1::Sweep> Cancel(const std::string& name,
                                    const std::string& reason, absl::Time now,
@@ -122,6 +159,9 @@ class SweepEngine {
   // asked again later; other errors: the run failed.
   void Created(const SweepChildId& child, const absl::StatusOr<v1::Job>& job,
                absl::Time now, SweepEffects* effects);
+  // A job that SweepEffects::resume names could not be queued; it is asked for
+  // again later.
+  void NotResumed(const std::string& job);
 
   // Sequence of the newest event taken of a job; nothing if no sweep that is
   // under way has it.
@@ -157,8 +197,11 @@ class SweepEngine {
     SweepPlan plan;
     ParetoFront front{1024};
     std::deque<v1::SweepEvent> events;
-    // Creations that were asked for and not answered; when to ask again.
-    std::map<SweepChildId, absl::Time> creating;
+    // Creations that were asked for and not answered; how many may be, and
+    // when the next may be asked for.
+    std::set<SweepChildId> creating;
+    size_t window = kMaxSweepRuns;
+    absl::Time ask_again = absl::InfinitePast();
     std::set<std::string> cancelled;  // jobs
     // Null: no search. It refers to `record` and `plan`.
     std::unique_ptr<SweepSearch> search;
@@ -174,6 +217,8 @@ class SweepEngine {
     const v1::Sweep& sweep() const { return record.sweep(); }
   };
 
+  absl::Status CheckQuota(const std::string& user,
+                          const SweepQuota& quota) const;
   static void MakeChildren(Entry& entry);
   // Starts, cancels and ends what is due.
   void Advance(Entry& entry, absl::Time now, SweepEffects* effects);
@@ -183,9 +228,11 @@ class SweepEngine {
   static int Room(const Entry& entry);
   void RequestJob(Entry& entry, const SweepChildId& child, absl::Time now,
                   SweepEffects* effects);
+  // Shows why the child has no job yet; empty: it has one.
+  static void DescribeWait(Entry& entry, const SweepChildId& child,
+                             const std::string& why);
   void CancelJobs(Entry& entry, SweepEffects* effects);
   // Searches (sweep_engine_search.cc).
-  static v1::SweepSpec PlannedSpec(const SweepRecord& record);
   void SteerSearch(Entry& entry, int* room, SweepEffects* effects);
   void SettleStopped(Entry& entry);
   void StartOver(Entry& entry, const SearchChild& child);

@@ -248,13 +248,12 @@ void SweepEngine::CheckDominance(Entry& entry, int index) {
   DominanceSubject subject;
   subject.step = run.progress().step();
   subject.total_steps = run.progress().total_steps();
-  const v1::JobSpec& spec = entry.plan.runs[index].spec;
-  subject.final_size =
-      spec.compression().method() == v1::CompressionSpec::COMERA
-          ? run.progress().target_size_parameters()
-          : run.progress().size_parameters();
+  const SweepPlan::Run& planned = entry.plan.runs[index];
+  subject.final_size = planned.method == v1::CompressionSpec::COMERA
+                           ? run.progress().target_size_parameters()
+                           : run.progress().size_parameters();
   // A list of targets is approached again and again from the start.
-  if (spec.objective().late().targets_size() > 1) return;
+  if (planned.late_targets > 1) return;
   subject.validations.assign(record.validations().begin(),
                              record.validations().end());
   subject.points.assign(run.points().begin(), run.points().end());

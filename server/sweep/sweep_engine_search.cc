@@ -3,18 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/search_portfolio.h"
 #include "server/sweep/sweep_engine.h"
 
 namespace comera::server {
-
-v1::SweepSpec SweepEngine::PlannedSpec(const SweepRecord& record) {
-  v1::SweepSpec spec = record.sweep().spec();
-  if (record.has_search()) {
-    *spec.mutable_list() = record.search().candidates();
-  }
-  return spec;
-}
 
 void SweepEngine::SteerSearch(Entry& entry, int* room, SweepEffects* effects) {
   const SweepSearch::Decision decision = entry.search->Decide();

@@ -8,16 +8,23 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "comera/v1/access_service.pb.h"
 #include "common/log.h"
 #include "common/status_macros.h"
 #include "proto/job_defaults.h"
 #include "proto/search_portfolio.h"
+#include "server/auth/audit_log.h"
+#include "server/rpc/request_checks.h"
+#include "server/rpc/rpc_errors.h"
+#include "server/rpc/user_quota.h"
 
 namespace comera::server {
 namespace {
 
 constexpr char kKind[] = "sweep";
 constexpr int kPage = 500;
+// Sweeps of one user that may be planned at once.
+constexpr int kMaxPlans = 4;
 
 absl::StatusOr<std::vector<SweepRecord>> ReadRecords(JobStore* store) {
   ASSIGN_OR_RETURN(const std::vector<Document> documents,
@@ -74,10 +81,11 @@ absl::StatusOr<std::unique_ptr<SweepHost>> SweepHost::Start(
         [&](JobStore* store) { loaded.set_value(ReadRecords(store)); });
   });
   ASSIGN_OR_RETURN(std::vector<SweepRecord> records, loaded.get_future().get());
+  std::vector<StoredSweep> stored = PlanStoredSweeps(std::move(records));
   std::unique_ptr<SweepHost> sweeps(new SweepHost(options, host, ids, clock));
-  LOG(INFO) << "event=loaded sweeps=" << records.size();
+  LOG(INFO) << "event=loaded sweeps=" << stored.size();
   host->loop().Run([&] {
-    sweeps->mutable_engine()->Load(std::move(records), clock->Now());
+    sweeps->mutable_engine()->Load(std::move(stored), clock->Now());
     host->SetObserver(sweeps.get());
     for (const std::string& job : sweeps->engine().Jobs()) sweeps->CatchUp(job);
   });
@@ -115,47 +123,89 @@ void SweepHost::OnCommitted(SweepEffects effects) {
   for (SweepEffects::Create& create : effects.create) {
     CreateChild(std::move(create));
   }
-  for (const SweepEffects::Cancel& cancel : effects.cancel) {
-    host_->CancelJob(cancel.job, cancel.reason,
-                     [](const absl::StatusOr<v1::Job>&) {});
-  }
-  for (const std::string& job : effects.pause) {
-    v1::PauseJobRequest request;
-    request.set_name(job);
-    request.set_reason("its share of the search's round is spent");
-    // A job that cannot be paused any more is about to end.
-    host_->CommitThenReply<v1::Job>(
-        [request](Coordinator* coordinator, absl::Time now, Effects* changes) {
-          return coordinator->Pause(request, now, changes);
-        },
-        [](const absl::StatusOr<v1::Job>&) {});
-  }
-  for (const std::string& job : effects.resume) {
-    v1::ResumeJobRequest request;
-    request.set_name(job);
-    host_->CommitThenReply<v1::Job>(
-        [request](Coordinator* coordinator, absl::Time now, Effects* changes) {
-          return coordinator->Resume(request, now, changes);
-        },
-        [](const absl::StatusOr<v1::Job>&) {});
-  }
+  for (const SweepEffects::Cancel& cancel : effects.cancel) CancelChild(cancel);
+  for (const std::string& job : effects.pause) PauseChild(job);
+  for (const std::string& job : effects.resume) ResumeChild(job);
   for (const std::string& name : effects.wake) listeners_.Notify(name);
 }
 
+JobAudit SweepHost::AuditChild(const std::string& user,
+                               const std::string& sweep,
+                               const std::string& method) {
+  v1::AuditEntry entry;
+  entry.set_user(user);
+  entry.set_method(method);
+  entry.set_result("OK");
+  entry.set_message(absl::StrCat("by ", sweep));
+  return [entry](const v1::Job& job, absl::Time now) {
+    v1::AuditEntry one = entry;
+    one.set_resource(job.name());
+    return AuditLog::ToRow(one, now);
+  };
+}
+
+JobAudit SweepHost::AuditChild(const std::string& job,
+                               const std::string& method) const {
+  const JobDirectory::Entry* entry = host_->directory().Find(job);
+  // Nothing will be done about a job that is gone.
+  if (entry == nullptr) return nullptr;
+  return AuditChild(entry->job->user(), entry->job->sweep(), method);
+}
+
 void SweepHost::CreateChild(SweepEffects::Create create) {
-  // The sweep's plan holds valid specs with their defaults.
-  PreparedJob prepared(std::move(*create.request.mutable_spec()),
-                       create.request.request_id(),
-                       {create.user, create.child.sweep});
-  host_->CreateJob(
-      std::move(prepared),
+  const auto created =
       [this, child = create.child](const absl::StatusOr<v1::Job>& job) {
         SweepEffects effects;
         mutable_engine()->Created(child, job, now(), &effects);
         Commit(std::move(effects));
         // Its first events came before it was known which sweep it belongs to.
         if (job.ok()) CatchUp(job->name());
-      });
+      };
+  // The sweep's plan holds valid specs with their defaults. What it adds later
+  // is a few bytes, which a sweep of an earlier version may not have left.
+  const absl::Status size =
+      CheckSpecSize("spec", create.request.spec().ByteSizeLong());
+  if (!size.ok()) return created(size);
+  PreparedJob prepared(std::move(*create.request.mutable_spec()),
+                       create.request.request_id(),
+                       {create.user, create.child.sweep});
+  host_->CreateJob(
+      std::move(prepared), created,
+      AuditChild(create.user, create.child.sweep, "TrainingService.CreateJob"));
+}
+
+void SweepHost::CancelChild(const SweepEffects::Cancel& cancel) {
+  host_->CancelJob(
+      cancel.job, cancel.reason, [](const absl::StatusOr<v1::Job>&) {},
+      AuditChild(cancel.job, "TrainingService.CancelJob"));
+}
+
+void SweepHost::PauseChild(const std::string& job) {
+  v1::PauseJobRequest request;
+  request.set_name(job);
+  request.set_reason("its share of the search's round is spent");
+  // A job that cannot be paused any more is about to end.
+  host_->CommitThenReply<v1::Job>(
+      [request](Coordinator* coordinator, absl::Time now, Effects* changes) {
+        return coordinator->Pause(request, now, changes);
+      },
+      [](const absl::StatusOr<v1::Job>&) {},
+      AuditChild(job, "TrainingService.PauseJob"));
+}
+
+void SweepHost::ResumeChild(const std::string& job) {
+  v1::ResumeJobRequest request;
+  request.set_name(job);
+  const JobDirectory::Entry* entry = host_->directory().Find(job);
+  host_->ResumeJob(
+      request, entry == nullptr ? "" : entry->job->user(),
+      [this, job](const absl::StatusOr<v1::Job>& resumed) {
+        if (absl::IsUnavailable(resumed.status()) ||
+            absl::IsResourceExhausted(resumed.status())) {
+          mutable_engine()->NotResumed(job);
+        }
+      },
+      AuditChild(job, "TrainingService.ResumeJob"));
 }
 
 void SweepHost::OnJobEvent(const v1::JobEvent& event) {
@@ -180,6 +230,15 @@ void SweepHost::OnTick(absl::Time now) {
     return;
   }
   Commit(std::move(effects));
+}
+
+absl::Status SweepHost::CheckMayDelete(const v1::Job& job) const {
+  const v1::Sweep* const sweep =
+      job.sweep().empty() ? nullptr : engine().Find(job.sweep());
+  if (sweep == nullptr || IsFinal(sweep->state())) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(job.name(), " belongs to ", job.sweep(),
+                   ", which has not finished; cancel that first"));
 }
 
 void SweepHost::CatchUp(const std::string& job) {
@@ -227,13 +286,58 @@ void SweepHost::CatchUpPage(const std::string& job) {
       });
 }
 
-void SweepHost::Create(v1::CreateSweepRequest request, std::string user,
-                       Callback<v1::Sweep> done) {
+void SweepHost::Plan(v1::SweepSpec spec, std::string user,
+                     std::function<void(absl::StatusOr<PlannedSweep>)> done) {
+  {
+    const std::lock_guard<std::mutex> lock(planning_mutex_);
+    int& plans = planning_[user];
+    if (!user.empty() && plans >= kMaxPlans) {
+      return done(TryAgainAfter(
+          absl::Seconds(1), absl::StrCat(user, " has ", plans,
+                                         " sweeps that are being planned")));
+    }
+    ++plans;
+  }
+  const auto end = [this, user = std::move(user), done = std::move(done)](
+                       absl::StatusOr<PlannedSweep> planned) {
+    {
+      const std::lock_guard<std::mutex> lock(planning_mutex_);
+      const auto plans = planning_.find(user);
+      if (--plans->second == 0) planning_.erase(plans);
+    }
+    done(std::move(planned));
+  };
+  const auto plan = [end](const v1::SweepSpec& sweep,
+                          const SearchContext& context) {
+    std::vector<FieldViolation> violations;
+    PlannedSweep planned = PlanNewSweep(sweep, context, &violations);
+    if (!violations.empty()) return end(InvalidSpec(violations));
+    end(std::move(planned));
+  };
+  planner_.Post([this, spec = std::move(spec), plan, end] {
+    if (!IsSearch(spec.job())) return plan(spec, SearchContext());
+    // What looks around relies on a sound job.
+    std::vector<FieldViolation> violations;
+    PlanSweep(spec, &violations);
+    if (!violations.empty()) return end(InvalidSpec(violations));
+    host_->loop().Post([this, spec, plan] {
+      planner_.Post([spec, plan, context = LookAround(spec, now())] {
+        plan(spec, context);
+      });
+    });
+  });
+}
+
+void SweepHost::Create(v1::CreateSweepRequest request, PlannedSweep planned,
+                       std::string user, Callback<v1::Sweep> done) {
+  // Closures are copied, and run once.
+  auto shared = std::make_shared<PlannedSweep>(std::move(planned));
   CommitThenReply<v1::Sweep>(
-      [this, request = std::move(request), user = std::move(user)](
+      [this, request = std::move(request), shared, user = std::move(user)](
           SweepEngine* engine, absl::Time now, SweepEffects* effects) {
-        return engine->Create(request, user, now, effects,
-                              LookAround(request.spec(), now));
+        const UserQuota quota = host_->QuotaOf(user);
+        return engine->Create(request, std::move(*shared), user, now, effects,
+                              {quota.sweeps, quota.active_sweeps});
       },
       std::move(done));
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "server/host/coordinator_host.h"
 #include "server/host/engine_host.h"
 #include "server/host/job_observer.h"
+#include "server/runtime/event_loop.h"
 #include "server/sweep/sweep_engine.h"
 
 namespace comera::server {
@@ -37,9 +39,16 @@ class SweepHost : public EngineHost<SweepEngine, SweepEffects>,
   static absl::StatusOr<std::unique_ptr<SweepHost>> Start(
       const SweepEngine::Options& options, CoordinatorHost* host, IdSource* ids,
       Clock* clock);
-  // Any thread. Errors of the engine, and Unavailable while stopping.
-  void Create(v1::CreateSweepRequest request, std::string user,
-              Callback<v1::Sweep> done);
+  // Any thread.
+  // Plans a new sweep on a thread of the sweeps' own, where `done` is called:
+  // neither gRPC's threads nor the loop wait for it. InvalidArgument: something
+  // is wrong with the specification. ResourceExhausted with RetryInfo: several
+  // sweeps of the user are being planned already.
+  void Plan(v1::SweepSpec spec, std::string user,
+            std::function<void(absl::StatusOr<PlannedSweep>)> done);
+  // Errors of the engine, and Unavailable while stopping.
+  void Create(v1::CreateSweepRequest request, PlannedSweep planned,
+              std::string user, Callback<v1::Sweep> done);
   void Get(std::string name, Callback<v1::Sweep> done);
   // Sweeps older than `before_serial` (0: all), those that are `visible`.
   using Sweeps = std::vector<std::pair<int64_t, v1::Sweep>>;
@@ -79,23 +88,38 @@ class SweepHost : public EngineHost<SweepEngine, SweepEffects>,
 
   void OnJobEvent(const v1::JobEvent& event) override;
   void OnTick(absl::Time now) override;
+  absl::Status CheckMayDelete(const v1::Job& job) const override;
 
   // EngineHost.
   StoreBatch ToBatch(const SweepEffects& effects) const override;
   void OnCommitted(SweepEffects effects) override;
   // What a search of these jobs is told of the cluster.
   SearchContext LookAround(const v1::SweepSpec& spec, absl::Time now) const;
+  // Asks the coordinator, as the sweep's owner: within the owner's limits, and
+  // with entries in the audit log.
   void CreateChild(SweepEffects::Create create);
+  void CancelChild(const SweepEffects::Cancel& cancel);
+  void PauseChild(const std::string& job);
+  void ResumeChild(const std::string& job);
+  // The audit log's entry of what a sweep does in its owner's name.
+  static JobAudit AuditChild(const std::string& user, const std::string& sweep,
+                             const std::string& method);
+  JobAudit AuditChild(const std::string& job, const std::string& method) const;
   // Reads the events that the engine has not seen.
   void CatchUp(const std::string& job);
   void CatchUpPage(const std::string& job);
   void ReadNextPoints(std::shared_ptr<PointsRead> read);
 
   CoordinatorHost* const host_;
+  std::mutex planning_mutex_;
+  // How many sweeps of each user are being planned.
+  std::map<std::string, int> planning_;  // guarded by planning_mutex_
   // Loop only.
   // Jobs whose events are being read, with the newest one read.
   std::map<std::string, int64_t> catching_up_;
   ChangeListeners listeners_;
+  // The thread that plans. Ended first.
+  EventLoop planner_;
 };
 
 }  // namespace comera::server

@@ -464,7 +464,7 @@ v1::JobSpec SweepSearch::PlannedSpec(const SearchChild& child,
     return spec;
   }
   // A stage has the early steps of its runs.
-  v1::JobSpec run = plan_->runs[plan_->stages[child.index].runs.front()].spec;
+  v1::JobSpec run = plan_->RunSpec(plan_->stages[child.index].runs.front());
   PlanSearchSteps(given, steps, &run);
   v1::ObjectiveSpec& objective = *spec.mutable_objective();
   objective.mutable_early()->set_steps(run.objective().early().steps());

@@ -68,6 +68,7 @@ absl::Status CheckMayPlan(const v1::SweepSpec& spec, const Caller& caller) {
   return refused;
 }
 
+// What can be told of a request before its runs are planned.
 absl::Status CheckCreate(const v1::CreateSweepRequest& request,
                          const Caller& caller) {
   RETURN_IF_ERROR(CheckRequestId(request.request_id()));
@@ -76,12 +77,11 @@ absl::Status CheckCreate(const v1::CreateSweepRequest& request,
   // Each run keeps it.
   RETURN_IF_ERROR(
       CheckSpecSize("spec.job", request.spec().job().ByteSizeLong()));
-  std::vector<FieldViolation> violations;
-  const SweepPlan plan = PlanSweep(request.spec(), &violations);
-  if (!violations.empty()) return InvalidSpec(violations);
-  std::set<std::string> queues;
-  for (const SweepPlan::Run& run : plan.runs) queues.insert(run.spec.queue());
-  for (const std::string& queue : queues) {
+  return CheckSweepSize("spec", request.spec().ByteSizeLong());
+}
+
+absl::Status CheckQueues(const SweepPlan& plan, const Caller& caller) {
+  for (const std::string& queue : plan.queues) {
     RETURN_IF_ERROR(caller.Check(Permission::kUse, queue));
   }
   return absl::OkStatus();
@@ -151,7 +151,17 @@ grpc::ServerUnaryReactor* SweepService::CreateSweep(
         if (!request->validate_only()) {
           RETURN_IF_ERROR(caller.ChargeSubmission());
         }
-        sweeps_->Create(*request, caller.user(), call);
+        sweeps_->Plan(
+            request->spec(), caller.user(),
+            [this, request, call](absl::StatusOr<PlannedSweep> planned) {
+              absl::Status status = planned.status();
+              if (status.ok()) {
+                status = CheckQueues(planned->plan, *call.caller());
+              }
+              if (!status.ok()) return call.Finish(status);
+              sweeps_->Create(*request, *std::move(planned),
+                              call.caller()->user(), call);
+            });
         return absl::OkStatus();
       });
 }

@@ -124,6 +124,7 @@ std::string JobFilter::Digest() const {
   add(request_.user());
   add(request_.sweep());
   add(text_);
+  add(request_.order_by());
   const std::map<std::string, std::string> labels(request_.labels().begin(),
                                                   request_.labels().end());
   for (const auto& [key, value] : labels) {
@@ -133,9 +134,9 @@ std::string JobFilter::Digest() const {
   return stream.Finish().substr(0, kDigestLength);
 }
 
-std::string JobFilter::Token(int64_t serial) const {
+std::string JobFilter::Token(int64_t place) const {
   return absl::WebSafeBase64Escape(
-      absl::StrCat(kTokenVersion, ":", serial, ":", Digest()));
+      absl::StrCat(kTokenVersion, ":", place, ":", Digest()));
 }
 
 absl::StatusOr<int64_t> JobFilter::ParseToken() const {

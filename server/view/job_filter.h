@@ -29,11 +29,12 @@ class JobFilter {
   bool Matches(const v1::Job& job, const std::string& text);
 
   int32_t page_size() const { return page_size_; }
-  // The serial that all jobs of the page are below; without a token none is
-  // beyond. InvalidArgument: no token of this list.
+  // What Token() was given, above 0; without a token more than any that it
+  // could have been. InvalidArgument: no token of this list.
   absl::StatusOr<int64_t> ParseToken() const;
-  // The token of the page after the job of this serial.
-  std::string Token(int64_t serial) const;
+  // The token of the page after this place in the list: the serial of its last
+  // job, or in a list in another order the number of jobs before.
+  std::string Token(int64_t place) const;
 
  private:
   explicit JobFilter(const v1::ListJobsRequest& request) : request_(request) {}

@@ -43,29 +43,35 @@ std::optional<v1::WatchJobResponse> Subscription::Pop() {
     backfill_.pop_front();
     return response;
   }
-  if (NeedsBackfill() || live_.empty()) return std::nullopt;
+  if (NeedsBackfill()) return std::nullopt;
+  if (live_.empty()) {
+    if (!again_) return std::nullopt;
+    *response.mutable_job() = *std::move(again_);
+    again_.reset();
+    return response;
+  }
   if (live_.front().sample) --samples_;
   *response.mutable_event() = *live_.front().event;
   live_.pop_front();
   return response;
 }
 
-bool Subscription::Finished() const {
-  return complete_ && !first_ && backfill_.empty() && !NeedsBackfill() &&
-         live_.empty();
+bool Subscription::Caught() const {
+  return !first_ && backfill_.empty() && !NeedsBackfill() && live_.empty();
 }
 
-bool Subscription::Idle() const {
-  return !complete_ && !first_ && backfill_.empty() && !NeedsBackfill() &&
-         live_.empty();
-}
+bool Subscription::Finished() const { return complete_ && Caught(); }
+
+bool Subscription::Idle() const { return !complete_ && Caught() && !again_; }
 
 void Subscription::Push(std::shared_ptr<const v1::JobEvent> event) {
   const bool sample = IsSample(*event);
   if (sample && samples_ >= max_samples_) DropOldestSample();
   if (sample) ++samples_;
-  if (event->has_state_change() && IsFinal(event->state_change().state())) {
-    complete_ = true;
+  if (event->has_state_change()) {
+    complete_ = complete_ || IsFinal(event->state_change().state());
+    // It says what is newer.
+    again_.reset();
   }
   live_.push_back({std::move(event), sample});
 }
@@ -115,6 +121,10 @@ std::unique_ptr<Subscription> ProgressHub::Subscribe(
   reader->backfill_after_ = std::max<int64_t>(0, after_sequence);
   reader->backfill_last_ = last_sequence;
   reader->complete_ = IsFinal(job.state());
+  // Stored events may say less than the job does: why it waits is in none.
+  if (job.state() == v1::QUEUED && last_sequence > after_sequence) {
+    reader->again_ = job;
+  }
   if (!reader->complete_) {
     reader->hub_ = this;
     std::list<Subscription*>& readers = readers_[job.name()];
@@ -129,13 +139,31 @@ void ProgressHub::Publish(v1::JobEvent event) {
   const auto shared = std::make_shared<const v1::JobEvent>(std::move(event));
   for (Subscription* reader : it->second) {
     reader->Push(shared);
-    if (!reader->ready_) {
-      reader->ready_ = ready_.insert(ready_.end(), reader);
-    }
+    MakeReady(reader);
   }
+  Wake();
+}
+
+void ProgressHub::Show(const v1::Job& job) {
+  auto it = readers_.find(job.name());
+  if (it == readers_.end()) return;
+  for (Subscription* reader : it->second) {
+    if (reader->complete_) continue;
+    reader->again_ = job;
+    MakeReady(reader);
+  }
+  Wake();
+}
+
+void ProgressHub::MakeReady(Subscription* reader) {
+  if (reader->ready_) return;
+  reader->ready_ = ready_.insert(ready_.end(), reader);
+}
+
+void ProgressHub::Wake() {
   if (post_ == nullptr) {
     while (!ready_.empty()) WakeBurst();
-  } else if (!posted_) {
+  } else if (!posted_ && !ready_.empty()) {
     posted_ = true;
     post_([this] { WakeBurst(); });
   }

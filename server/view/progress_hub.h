@@ -56,6 +56,8 @@ class Subscription {
   Subscription() = default;
   void Push(std::shared_ptr<const v1::JobEvent> event);
   void DropOldestSample();
+  // Whether everything but `again_` has been sent.
+  bool Caught() const;
 
   // Null once the hub is gone.
   ProgressHub* hub_ = nullptr;
@@ -63,6 +65,8 @@ class Subscription {
   std::function<void()> on_ready_;
   size_t max_samples_ = 0;
   std::optional<v1::Job> first_;
+  // The job as it is shown, which is to be sent when no event waits.
+  std::optional<v1::Job> again_;
   std::deque<v1::JobEvent> backfill_;
   int64_t backfill_after_ = 0;
   int64_t backfill_last_ = 0;
@@ -106,6 +110,9 @@ class ProgressHub {
                                           std::function<void()> on_ready);
 
   void Publish(v1::JobEvent event);
+  // Shows readers a job of which something has changed that is no event: why it
+  // waits.
+  void Show(const v1::Job& job);
   // Samples that slow readers missed. On any thread.
   int64_t dropped_samples() const { return dropped_samples_; }
   bool HasReaders(const std::string& job) const {
@@ -115,6 +122,9 @@ class ProgressHub {
  private:
   friend class Subscription;
 
+  void MakeReady(Subscription* reader);
+  // Wakes readers that are ready, now or soon.
+  void Wake();
   // Wakes a burst of readers; sees to it that the others' turn comes.
   void WakeBurst();
 

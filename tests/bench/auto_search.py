@@ -71,9 +71,16 @@ def main():
     chosen = sweep['runs'][sweep['search']['chosen_run']]
     found = int(chosen['progress']['size_parameters'])
     trained = float(sweep['search']['spent'])
+    print(f'search: {found} parameters ({sweep["outcome"]}, accuracy '
+          f'{accuracy}), {trained:.0f} steps', flush=True)
 
     total, best, spent = 0.0, None, 0
     for run in sweep['runs']:
+        # The search leaves out only candidates that are larger than what it
+        # found. The sweep leaves them out too, which makes it cheaper.
+        if not run.get('job') and run['stage'] < 0:
+            print(f"{run['label']}: left out, as in the search")
+            continue
         file = folder / 'candidate.json'
         file.write_text(json.dumps(whole_spec(comera, sweep, run)),
                         encoding='utf-8')
@@ -84,11 +91,10 @@ def main():
         spent += int(job['progress']['step'])
         size = int(job['progress']['size_parameters'])
         met = job.get('outcome') == 'TARGET_MET'
-        print(f"{run['label']}: {job.get('outcome')} with {size} parameters")
+        print(f"{run['label']}: {job.get('outcome')} with {size} parameters",
+              flush=True)
         if met and (best is None or size < best):
             best = size
-    print(f'search: {found} parameters ({sweep["outcome"]}, accuracy '
-          f'{accuracy}), {trained:.0f} steps')
     print(f'exhaustive: {best} parameters, {spent} steps in {total:.0f} s')
 
 

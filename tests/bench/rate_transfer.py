@@ -31,14 +31,21 @@ def spec_of(task, width, rank, rate, steps):
     return spec
 
 
+def numbers(text):
+    return [int(part) for part in text.split(",") if part]
+
+
 def main():
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--trainer", required=True)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--widths", type=numbers, default=WIDTHS)
+    parser.add_argument("--ranks", type=numbers, default=RANKS)
     options = parser.parse_args()
-    kinds = sorted({(w, RANK) for w in WIDTHS} | {(WIDTH, r) for r in RANKS})
+    kinds = sorted({(w, RANK) for w in options.widths} |
+                   {(WIDTH, r) for r in options.ranks})
     with tempfile.TemporaryDirectory(prefix="rate_transfer_") as work, \
             concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         task = time_to_target.c_source(None, work)

@@ -25,6 +25,7 @@
 #include "tests/bench/service/server_process.h"
 #include "tests/bench/service/submission_load.h"
 #include "tests/bench/service/watch_load.h"
+#include "tests/bench/service/worker_crowd.h"
 
 namespace comera::bench {
 namespace {
@@ -108,7 +109,7 @@ absl::Status Await(const std::string& what, Condition condition) {
 class Benchmark {
  public:
   Benchmark(const LoadOptions& options, const std::string& address,
-            const ServerProcess* server)
+            ServerProcess* server)
       : options_(options),
         server_(server),
         channels_(Connect(address, options.connections)),
@@ -117,6 +118,10 @@ class Benchmark {
 
   absl::StatusOr<Json> Run() {
     PutMemory(server_, &result_["idle"]);
+    if (options_.workers > 0) {
+      RETURN_IF_ERROR(Reconnect());
+      return result_;
+    }
     RETURN_IF_ERROR(StartWatchedJobs());
     RETURN_IF_ERROR(Submit());
     RETURN_IF_ERROR(Poll("status"));
@@ -126,6 +131,57 @@ class Benchmark {
   }
 
  private:
+  absl::Status Reconnect() {
+    constexpr int kSlots = 2;
+    if (server_ == nullptr) {
+      return absl::InvalidArgumentError(
+          "--workers: needs a private server, which is killed: leave --server "
+          "out");
+    }
+    WorkerCrowd crowd(server_->address(), options_.workers, kSlots);
+    RETURN_IF_ERROR(crowd.Round(nullptr));
+    v1::JobSpec spec = LoadSpec();
+    spec.mutable_resources()->set_processes(kSlots);
+    SubmissionFigures submitted;
+    RETURN_IF_ERROR(SubmitJobs(channels_, spec,
+                               options_.workers + options_.workers / 2,
+                               options_.clients, &submitted));
+    const int members = options_.workers * kSlots;
+    Note(absl::StrCat("waiting until ", members, " members run"));
+    absl::Status round;
+    RETURN_IF_ERROR(Await("the placement of the members", [&] {
+      round = crowd.Round(nullptr);
+      return !round.ok() || crowd.members() == members;
+    }));
+    RETURN_IF_ERROR(round);
+    // They run.
+    RETURN_IF_ERROR(crowd.Round(nullptr));
+    Note("killing the server");
+    server_->Kill();
+    const absl::Time killed = absl::Now();
+    RETURN_IF_ERROR(server_->Start());
+    const absl::Time up = absl::Now();
+    cpu_.Mark();
+    Latencies latencies;
+    RETURN_IF_ERROR(crowd.Round(&latencies));
+    const absl::Time served = absl::Now();
+    if (crowd.members() != members) {
+      return absl::InternalError(
+          absl::StrCat(crowd.members(), " of ", members, " members were kept"));
+    }
+    Json& json = result_["reconnect"];
+    json["workers"] = options_.workers;
+    json["members"] = members;
+    json["jobs_waiting"] = options_.workers / 2;
+    json["restart_seconds"] = absl::ToDoubleSeconds(up - killed);
+    json["all_served_seconds"] = absl::ToDoubleSeconds(served - up);
+    json["p50_ms"] = latencies.Milliseconds(0.5);
+    json["p99_ms"] = latencies.Milliseconds(0.99);
+    cpu_.Put(&json);
+    PutMemory(server_, &json);
+    return absl::OkStatus();
+  }
+
   absl::Status StartWatchedJobs() {
     worker_.emplace(worker_channel_[0], options_.watched_jobs,
                     options_.report_interval);
@@ -232,7 +288,7 @@ class Benchmark {
   }
 
   const LoadOptions options_;
-  const ServerProcess* const server_;
+  ServerProcess* const server_;
   const Channels channels_, worker_channel_;
   CpuMeter cpu_;
   std::optional<PlayedWorker> worker_;
@@ -328,6 +384,11 @@ int main(int argc, char** argv) {
   app.add_option("--connections", load.connections, "that clients share")
       ->capture_default_str()
       ->check(CLI::Range(1, 10000));
+  app.add_option("--workers", load.workers,
+                 "that come back at once to a coordinator that was killed, "
+                 "with two members each; 0: the other loads are measured")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 20000));
   app.add_option("--server", flags.server,
                  "one that runs already, in place of a private one; its memory "
                  "and processor time are then not measured");

@@ -34,5 +34,21 @@ TEST(ServiceLoadTest, CarriesASmallLoadAndTellsItInOneObject) {
   EXPECT_GT(result["watch"]["server_rss_bytes"], 0);
 }
 
+TEST(ServiceLoadTest, WorkersComeBackToAKilledCoordinator) {
+  const std::string root = absl::StrCat(std::getenv("TEST_SRCDIR"), "/comera/");
+  e2e::Process load({root + "tests/bench/service_load", "--workers=20",
+                     "--clients=8", "--connections=4",
+                     absl::StrCat("--folder=", ::testing::TempDir()), "--json"},
+                    ::testing::TempDir() + "/service_load.log");
+  const auto line = load.ReadLine(absl::Seconds(60));
+  ASSERT_TRUE(line);
+  const auto result = nlohmann::json::parse(*line, nullptr, false);
+  ASSERT_TRUE(result.is_object()) << *line;
+  EXPECT_EQ(load.Wait(absl::Seconds(30)), 0);
+  EXPECT_EQ(result["reconnect"]["members"], 40);
+  EXPECT_EQ(result["reconnect"]["jobs_waiting"], 10);
+  EXPECT_GT(result["reconnect"]["all_served_seconds"], 0);
+}
+
 }  // namespace
 }  // namespace comera::bench

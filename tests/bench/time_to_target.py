@@ -1,9 +1,10 @@
 """Trains tasks by several methods and compares loss, size and time.
 
 Called by time_to_target.sh, which says what the arguments mean. Every method
-has one learning rate, searched over the same three multiples of its default
-with seed 1 (Muon's and AdamW's together, where a method has both); the best one
-is used for the other seeds. A method that can be had at any size is searched at
+has one learning rate, searched over the same multiples of its default with seed
+1 (Muon's and AdamW's together, where a method has both): three, and up to two
+more beyond the first or last while that is the best; the best one is used for
+the other seeds. A method that can be had at any size is searched at
 each size. The target of a task is the tuned dense model's loss with the same
 seed plus 0.05 nats. Seconds are the processor time of a run, all threads
 together, from its first step on: other work on the machine hardly changes them.
@@ -23,6 +24,8 @@ import tempfile
 import threading
 
 SEARCH = (0.3, 1, 3)
+WIDER = 3  # how much further a search goes where its best is the first or last
+MOST_WIDER = 2  # how often
 SHARES = (5, 20, 80)  # the sizes: this fraction of the dense model's
 TARGET_MARGIN = 0.05  # nats above the dense model
 
@@ -278,12 +281,12 @@ WHOLE = {
 }
 # The same, of methods whose models are as large as a number makes them.
 SIZED = {
-    "comera": (comera, {"learningRateCores": 5e-3}),
-    "comera, tied": (comera_tied, {"learningRateCores": 5e-3}),
+    "comera": (comera, {"learningRateCores": 1e-2}),
+    "comera, tied": (comera_tied, {"learningRateCores": 1e-2}),
     "comera, SiLU": (lambda s, n: with_silu(comera(s, n)),
-                     {"learningRateCores": 5e-3}),
+                     {"learningRateCores": 1e-2}),
     "comera, SiLU, tied": (lambda s, n: with_silu(comera_tied(s, n)),
-                           {"learningRateCores": 5e-3}),
+                           {"learningRateCores": 1e-2}),
     "comera, AdamW": (lambda s, n: comera(s, n, "ADAMW"),
                       {"learningRateCores": 1e-3}),
     "comera, published rule": (published, {"learningRateCores": 1e-3}),
@@ -324,7 +327,7 @@ def make_spec(task, method, number, factor, seed, scale):
     if method == "comera":  # the defaults of job files
         rates = {"learningRateCores": {
             "DLRM": 1e-3, "ENCODER_CLASSIFIER": 2.5e-3}.get(
-                spec["model"]["family"], 5e-3)}
+                spec["model"]["family"], 1e-2)}
     spec = make(spec) if number is None else make(spec, number)
     optimizer = spec.setdefault("optimizer", {})
     optimizer.update({"decay": "LINEAR", "warmupSteps": steps // 10})
@@ -534,12 +537,23 @@ def measure_in(pool, options, name, task, results, cache):
     runs = {}
     for kind, number in kinds.items():
         tried = searches[kind]
-        best = min(SEARCH, key=lambda f: final(tried[f].result()))
+        best = best_of(tried)
+        for _ in range(MOST_WIDER):
+            if best not in (min(tried), max(tried)):
+                break
+            further = best / WIDER if best == min(tried) else best * WIDER
+            tried[further] = measure(*kind, number, further, 1)
+            best = best_of(tried)
         runs[kind] = best, [tried[best]] + [
             measure(*kind, number, best, seed)
             for seed in range(2, options.seeds + 1)]
     return {kind: (best, [r.result() for r in of_seeds])
             for kind, (best, of_seeds) in runs.items()}
+
+
+def best_of(tried):
+    """The multiple whose run ended with the lowest loss."""
+    return min(tried, key=lambda factor: final(tried[factor].result()))
 
 
 def table(name, chosen):

@@ -2,7 +2,9 @@
 
 six_encoder is BERT base's width, six post-norm layers, exact GELU, dropout 0.1
 on embeddings, attention weights and branches. llama_60m is the shape of
-docs/examples/llama_60m.yaml. Both are trained by AdamW. Prints one JSON object
+docs/examples/llama_60m.yaml, codebert_large that of
+docs/examples/codebert_large.yaml, with logits of the masked tokens alone
+(tests/gpu/pytorch_dense.py). All are trained by AdamW. Prints one JSON object
 with the keys of //tests/bench:step.
 """
 import argparse
@@ -10,6 +12,7 @@ import json
 import os
 import resource
 import statistics
+import sys
 import time
 
 import torch
@@ -17,6 +20,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import pytorch_llama
+
+sys.path.append(os.path.join(os.path.dirname(__file__), "..", "gpu"))
+import pytorch_dense  # noqa: E402
 
 VOCABULARY, POSITIONS, SEGMENTS, CLASSES = 30522, 512, 2, 3
 HIDDEN, FFN, HEADS, LAYERS, LENGTH = 768, 3072, 12, 6, 128
@@ -77,26 +83,40 @@ def blas():
     return ", ".join(names) or "unknown"
 
 
-def six_encoder(batch, dropout):
+def six_encoder(batch, dropout, length):
     """The model, and its loss on a random batch as a function."""
+    length = length or LENGTH
     model = Classifier(dropout)
-    ids = torch.randint(VOCABULARY, (batch, LENGTH))
+    ids = torch.randint(VOCABULARY, (batch, length))
     labels = torch.randint(CLASSES, (batch,))
-    mask = torch.zeros(batch, 1, 1, LENGTH)
+    mask = torch.zeros(batch, 1, 1, length)
     return model, lambda: F.cross_entropy(model(ids, mask), labels)
 
 
-def llama_60m(batch, dropout):
+def codebert_large(batch, dropout, length):
+    del dropout  # always 0.1
+    length = length or LENGTH
+    shape = pytorch_dense.MODELS["codebert_large"]
+    model = pytorch_dense.Model(**shape)
+    ids = torch.randint(shape["vocabulary"], (batch, length))
+    masked = max(1, round(pytorch_dense.MASKED * batch * length))
+    where = torch.randperm(batch * length)[:masked]
+    labels = torch.randint(shape["vocabulary"], where.shape)
+    return model, lambda: model(ids, where, labels)
+
+
+def llama_60m(batch, dropout, length):
     del dropout  # LLaMA has none
+    length = length or 256
     shape = pytorch_llama.Shape(vocabulary=32000, hidden=512, ffn=1376,
                                 layers=8, heads=8, kv_heads=8)
     model = pytorch_llama.Llama(shape)
-    ids = torch.randint(shape.vocabulary, (batch, 257))
+    ids = torch.randint(shape.vocabulary, (batch, length + 1))
     return model, lambda: F.cross_entropy(
         model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
 
 
-MODELS = {f.__name__: f for f in (six_encoder, llama_60m)}
+MODELS = {f.__name__: f for f in (six_encoder, codebert_large, llama_60m)}
 
 
 def main():
@@ -106,10 +126,13 @@ def main():
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--length", type=int, default=0,
+                        help="tokens of a sample; 0: the model's")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
-    model, loss_of = MODELS[args.model](args.batch, args.dropout)
+    model, loss_of = MODELS[args.model](args.batch, args.dropout,
+                                        args.length)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0)
     times = {"step": [], "forward": [], "backward": [], "optimizer": []}
     for step in range(2 + args.steps):

@@ -3,6 +3,7 @@
 #include "client/cli/main/cli.h"
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -263,6 +264,28 @@ TEST_F(CliTest, AJobBeginsAnewOnlyIfToldSo) {
   EXPECT_THAT(Run("resume --help").out, HasSubstr("--start-over"));
 }
 
+TEST_F(CliTest, AWorkerIsForgottenByItsName) {
+  std::string asked;
+  service_.delete_worker = [&](const v1::DeleteWorkerRequest& request,
+                               v1::DeleteWorkerResponse*) {
+    asked = request.name();
+    return request.name() == "workers/node-2"
+               ? grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
+                              "workers/node-2 is connected: stop it first")
+               : grpc::Status::OK;
+  };
+  Serve();
+  const Outcome gone = Run("workers --forget node-1");
+  EXPECT_EQ(gone.code, 0) << gone.err;
+  EXPECT_EQ(gone.out, "workers/node-1\n");
+  EXPECT_EQ(asked, "workers/node-1");
+  const Outcome there = Run("workers --forget node-2");
+  EXPECT_NE(there.code, 0);
+  EXPECT_THAT(there.err, HasSubstr("is connected"));
+  EXPECT_EQ(Run("workers node-3 --forget node-1").code, 2);
+  EXPECT_EQ(Run("workers --forget No_Name!").code, 2);
+}
+
 TEST_F(CliTest, ValidateNamesEveryBadField) {
   const std::string file = GoodFile();
   EXPECT_EQ(Run("validate " + file).code, 0);
@@ -275,8 +298,65 @@ TEST_F(CliTest, ValidateNamesEveryBadField) {
   EXPECT_THAT(bad.err, HasSubstr("training.batch_size"));
   EXPECT_EQ(Run("validate /nonexistent.yaml").code, 1);
   EXPECT_EQ(Run("validate " + file + " --set nonsense").code, 1);
+  // All mistakes, with their lines: unread fields, modes, sizes and targets.
+  const std::string wrong =
+      absl::StrCat(std::getenv("TEST_TMPDIR"), "/wrong.yaml");
+  std::ofstream(wrong) << "model:\n  family: masked_lm\n  layers: two\n"
+                          "  hidden: 48\n  heads: 5\n"
+                          "data:\n  code_directory: {roots: [/usr]}\n"
+                          "  tokenizer: {kind: byte_bpe, vocabulary: 9}\n"
+                          "compression:\n  attention: {input_modes: [5, 9], "
+                          "output_modes: [6, 8]}\n"
+                          "training: {validation_samples: 0}\n";
+  const Outcome many = Run("validate " + wrong);
+  EXPECT_EQ(many.code, 1);
+  EXPECT_THAT(many.err, HasSubstr("wrong.yaml:3: model.layers: `two`"));
+  EXPECT_THAT(many.err, HasSubstr("wrong.yaml:5: model.heads: 5 heads"));
+  EXPECT_THAT(many.err,
+              HasSubstr("wrong.yaml:10: compression.attention.input_modes"));
+  EXPECT_THAT(many.err, HasSubstr("wrong.yaml:11: training.validation_samples: "
+                                  "is missing or 0"));
+  // What was not read is not missing too.
+  EXPECT_THAT(many.err, Not(HasSubstr("model.layers: is missing")));
   const Outcome printed = Run("validate -o json --print " + file);
   EXPECT_EQ(nlohmann::json::parse(printed.out)["queue"], "default");
+}
+
+TEST_F(CliTest, ValidateAsksWhenTheJobWouldStart) {
+  v1::Forecast forecast;
+  service_.create_job = [&](const v1::CreateJobRequest& request, v1::Job* job) {
+    EXPECT_TRUE(request.validate_only());
+    *job->mutable_forecast() = forecast;
+    return grpc::Status::OK;
+  };
+  Serve();
+  forecast.set_processes_now(2);
+  EXPECT_THAT(Run("validate --remote " + GoodFile()).err,
+              HasSubstr("valid, would start now with 2 processes"));
+  forecast.Clear();
+  forecast.set_position(1);
+  forecast.set_blocked_by("waiting for 4 CPU slots, the cluster has 2");
+  EXPECT_THAT(Run("validate --remote " + GoodFile()).err,
+              HasSubstr("valid, would wait behind 1 job: waiting for 4 CPU "
+                        "slots, the cluster has 2"));
+}
+
+TEST_F(CliTest, NumbersOfQueuesAreNotNegative) {
+  Serve();
+  const Outcome guaranteed = Run("queues create vision --guaranteed -1");
+  EXPECT_EQ(guaranteed.code, 2);
+  EXPECT_THAT(guaranteed.err, HasSubstr("--guaranteed must be 0 to "));
+  EXPECT_EQ(Run("queues update vision --max -5").code, 2);
+}
+
+TEST_F(CliTest, SubmitTellsWhereSweepsGo) {
+  const std::string sweep =
+      absl::StrCat(std::getenv("TEST_TMPDIR"), "/sweep.yaml");
+  std::ofstream(sweep) << "sweep: {grid: {seeds: [1, 2]}}\n"
+                          "model: {family: masked_lm, layers: 2}\n";
+  const Outcome submitted = Run("submit " + sweep);
+  EXPECT_EQ(submitted.code, 1);
+  EXPECT_THAT(submitted.err, HasSubstr("comera sweep " + sweep));
 }
 
 TEST_F(CliTest, SubmitPrintsTheName) {
@@ -489,6 +569,18 @@ TEST_F(CliTest, ModelsAreListedAndDownloaded) {
                        ReadFile(folder + "/model.safetensors"));
   EXPECT_EQ(got, contents);
   EXPECT_EQ(Run("models abc --model other --download " + folder).code, 5);
+  // Another model is overwritten by force only.
+  std::ofstream(folder + "/model.safetensors") << "another";
+  const Outcome refused = Run("models abc --download " + folder);
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("another model: its model.safetensors"));
+  ASSERT_OK_AND_ASSIGN(const std::string kept,
+                       ReadFile(folder + "/model.safetensors"));
+  EXPECT_EQ(kept, "another");
+  EXPECT_EQ(Run("models abc --force --download " + folder).code, 0);
+  ASSERT_OK_AND_ASSIGN(const std::string forced,
+                       ReadFile(folder + "/model.safetensors"));
+  EXPECT_EQ(forced, contents);
   // A server must not be able to write elsewhere.
   file_name = "../escaped";
   EXPECT_EQ(Run("models abc --download " + folder).code, 1);
@@ -497,10 +589,53 @@ TEST_F(CliTest, ModelsAreListedAndDownloaded) {
               StatusIs(absl::StatusCode::kNotFound));
 }
 
+TEST_F(CliTest, ModelsDoesOneThingAtATime) {
+  Serve();
+  for (const char* both : {"--delete --pin", "--alias a@b --unpin",
+                           "--describe --download folder"}) {
+    const Outcome outcome = Run(absl::StrCat("models abc --model m ", both));
+    EXPECT_EQ(outcome.code, 2) << both;
+    EXPECT_THAT(outcome.err, HasSubstr("exclude each other")) << both;
+  }
+}
+
+TEST_F(CliTest, RunLooksAtTheModelsFolderBeforeItTrains) {
+  const std::string file = absl::StrCat(Folder(), "/a-file");
+  std::ofstream(file) << "x";
+  const Outcome no_folder =
+      Run(absl::StrCat("run ", GoodFile(), " --model-dir ", file, "/model"));
+  EXPECT_EQ(no_folder.code, 1);
+  EXPECT_THAT(no_folder.err, HasSubstr("a-file is no folder"));
+  const std::string taken = absl::StrCat(Folder(), "/taken");
+  std::filesystem::create_directories(taken);
+  std::ofstream(taken + "/config.json") << "{}";
+  const Outcome other =
+      Run(absl::StrCat("run ", GoodFile(), " --model-dir ", taken));
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(other.err, HasSubstr("has a model already"));
+}
+
 TEST_F(CliTest, RunSaysWhichProgramIsMissing) {
   const Outcome outcome = Run("run " + GoodFile());
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("cannot find comera-server"));
+}
+
+TEST_F(CliTest, RunWaitsUntilTheJobThatGoesOnIsNoLongerCancelled) {
+  const auto script = [](const std::string& name, const std::string& body) {
+    const std::string path = absl::StrCat(Folder(), "/", name);
+    std::ofstream(path) << "#!/bin/sh\n" << body << "\n";
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    return path;
+  };
+  const Outcome outcome = Run(absl::StrCat(
+      "run --resume stopping --data-dir ", Folder(), "/stopping",
+      " --server-binary ",
+      std::filesystem::absolute("tests/client/fake_server").string(),
+      " --worker-binary ", script("worker", "exec tail -f /dev/null"),
+      " --trainer-binary ", script("trainer", "exit 0")));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("resumed jobs/stopping"));
 }
 
 TEST_F(CliTest, RunReadsUrlsThatTheCommandLineAllows) {

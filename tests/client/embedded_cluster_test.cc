@@ -120,6 +120,13 @@ TEST_F(EmbeddedClusterTest, CancelsWhatAnEarlierRunLeft) {
   EXPECT_EQ(name, "jobs/left");
 }
 
+TEST_F(EmbeddedClusterTest, TheJobThatGoesOnIsNotCancelled) {
+  options_.kept_job = "jobs/left";
+  ASSERT_OK_AND_ASSIGN(auto cluster, EmbeddedCluster::Start(options_));
+  EXPECT_THAT(ReadFile(absl::StrCat(options_.data_dir, "/server/cancelled")),
+              StatusIs(absl::StatusCode::kNotFound));
+}
+
 TEST_F(EmbeddedClusterTest, OneAtATimePerFolder) {
   ASSERT_OK_AND_ASSIGN(auto cluster, EmbeddedCluster::Start(options_));
   EXPECT_THAT(EmbeddedCluster::Start(options_),

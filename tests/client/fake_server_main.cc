@@ -1,10 +1,12 @@
 // Stands in for comera-server: serves on --listen and writes its address to
-// --port_file. It has one unfinished job until that is cancelled, and
-// jobs/done, which succeeded in its second attempt.
+// --port_file. It has one unfinished job until that is cancelled, jobs/done,
+// which succeeded in its second attempt, and jobs/stopping, which is being
+// cancelled until it was looked at three times, and succeeds once resumed.
 #include <pthread.h>
 #include <signal.h>
 
 #include <iostream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -84,6 +86,10 @@ std::vector<v1::JobEvent> DoneEvents() {
   return events;
 }
 
+grpc::Status NoSuchJob() {
+  return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such job");
+}
+
 // The number of events of jobs/done that have happened: the number in a file,
 // else all.
 int64_t EventsRecorded(const std::string& folder) {
@@ -94,9 +100,7 @@ int64_t EventsRecorded(const std::string& folder) {
 
 void ServeDone(const std::string& folder, FakeTrainingService* service) {
   service->get_job = [=](const v1::GetJobRequest& request, v1::Job* job) {
-    if (request.name() != "jobs/done") {
-      return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such job");
-    }
+    if (request.name() != "jobs/done") return NoSuchJob();
     FillDone(job);
     if (EventsRecorded(folder) < static_cast<int64_t>(DoneEvents().size())) {
       job->set_state(v1::RUNNING);
@@ -134,6 +138,56 @@ void ServeDone(const std::string& folder, FakeTrainingService* service) {
   };
 }
 
+// Comes after ServeDone().
+void ServeStopping(FakeTrainingService* service) {
+  struct Stopping {
+    int looks = 0;
+    bool resumed = false;
+  };
+  const auto stopping = std::make_shared<Stopping>();
+  const auto fill = [=](v1::Job* job) {
+    job->set_name("jobs/stopping");
+    job->set_state(stopping->resumed     ? v1::SUCCEEDED
+                   : stopping->looks < 3 ? v1::CANCELLING
+                                         : v1::CANCELLED);
+    if (stopping->resumed) job->set_outcome(v1::COMPLETED);
+  };
+  service->get_job = [=, others = service->get_job](
+                         const v1::GetJobRequest& request, v1::Job* job) {
+    if (request.name() != "jobs/stopping") return others(request, job);
+    ++stopping->looks;
+    fill(job);
+    return grpc::Status::OK;
+  };
+  service->resume_job = [=](const v1::ResumeJobRequest& request, v1::Job* job) {
+    if (request.name() != "jobs/stopping") return NoSuchJob();
+    if (stopping->looks < 3) {
+      return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
+                          "jobs/stopping is CANCELLING");
+    }
+    stopping->resumed = true;
+    fill(job);
+    return grpc::Status::OK;
+  };
+  service->watch_job = [=, others = service->watch_job](
+                           const v1::WatchJobRequest& request,
+                           grpc::ServerContext* context, auto* writer) {
+    if (request.name() != "jobs/stopping") {
+      return others(request, context, writer);
+    }
+    v1::WatchJobResponse response;
+    fill(response.mutable_job());
+    writer->Write(response);
+    v1::JobEvent* event = response.mutable_event();
+    event->set_job(request.name());
+    event->set_sequence(1);
+    event->mutable_state_change()->set_state(v1::SUCCEEDED);
+    event->mutable_state_change()->set_outcome(v1::COMPLETED);
+    writer->Write(response);
+    return grpc::Status::OK;
+  };
+}
+
 std::string Flag(int argc, char** argv, const std::string& name) {
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
@@ -155,6 +209,7 @@ int main(int argc, char** argv) {
   const std::string cancelled = folder + "/cancelled";
   FakeTrainingService service;
   ServeDone(folder, &service);
+  ServeStopping(&service);
   service.list_jobs = [&](const comera::v1::ListJobsRequest&,
                           comera::v1::ListJobsResponse* response) {
     if (!comera::ReadFile(cancelled).ok()) {

@@ -28,8 +28,10 @@ class FakeTrainingService : public v1::TrainingService::Service {
   Unary<v1::ListJobsRequest, v1::ListJobsResponse> list_jobs;
   Unary<v1::CancelJobRequest, v1::Job> cancel_job;
   Unary<v1::ResumeJobRequest, v1::Job> resume_job;
+  Unary<v1::DeleteJobRequest, v1::DeleteJobResponse> delete_job;
   Unary<v1::ReadSeriesRequest, v1::JobSeries> read_series;
   Unary<v1::ListWorkersRequest, v1::ListWorkersResponse> list_workers;
+  Unary<v1::DeleteWorkerRequest, v1::DeleteWorkerResponse> delete_worker;
   Stream<v1::WatchJobRequest, v1::WatchJobResponse> watch_job;
   Stream<v1::ReadLogRequest, v1::ReadLogResponse> read_log;
   Stream<v1::DownloadArtifactRequest, v1::DownloadArtifactResponse> download;
@@ -86,6 +88,11 @@ class FakeTrainingService : public v1::TrainingService::Service {
                          v1::Job* response) override {
     return Answer(resume_job, *request, response);
   }
+  grpc::Status DeleteJob(grpc::ServerContext*,
+                         const v1::DeleteJobRequest* request,
+                         v1::DeleteJobResponse* response) override {
+    return Answer(delete_job, *request, response);
+  }
   grpc::Status ReadSeries(grpc::ServerContext*,
                           const v1::ReadSeriesRequest* request,
                           v1::JobSeries* response) override {
@@ -95,6 +102,11 @@ class FakeTrainingService : public v1::TrainingService::Service {
                            const v1::ListWorkersRequest* request,
                            v1::ListWorkersResponse* response) override {
     return Answer(list_workers, *request, response);
+  }
+  grpc::Status DeleteWorker(grpc::ServerContext*,
+                            const v1::DeleteWorkerRequest* request,
+                            v1::DeleteWorkerResponse* response) override {
+    return Answer(delete_worker, *request, response);
   }
   grpc::Status GetServerInfo(grpc::ServerContext*,
                              const v1::GetServerInfoRequest*,

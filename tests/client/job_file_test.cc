@@ -5,8 +5,10 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
@@ -21,6 +23,7 @@ namespace {
 using google::protobuf::util::MessageDifferencer;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 absl::StatusOr<v1::JobSpec> Yaml(const std::string& text) {
   return ParseJobFile(text, "job.yaml", JobFileFormat::kYaml);
@@ -164,6 +167,43 @@ TEST(JobFileTest, RefusesBadYamlByFileLineAndField) {
                                          HasSubstr(std::string(row.error))))
         << row.text;
   }
+}
+
+TEST(JobFileTest, TellsAllMistakesAndWhereFieldsStand) {
+  const JobFileText text = ReadJobText(
+      "model:\n  hiden: 1\n  layers: two\n  heads: 3\nresorces: {}\n"
+      "training:\n  phases: [{step: 9}, {steps: x}]\nlabels: {a: [b]}\n",
+      "job.yaml", JobFileFormat::kYaml);
+  EXPECT_THAT(
+      std::vector<std::string>(absl::StrSplit(text.status.message(), '\n')),
+      ElementsAre(
+          StartsWith("job.yaml:2: model.hiden: unknown field"),
+          StartsWith("job.yaml:3: model.layers: `two` is not"),
+          StartsWith("job.yaml:5: resorces: unknown field"),
+          StartsWith("job.yaml:7: training.phases[0].step: unknown field"),
+          StartsWith("job.yaml:7: training.phases[1].steps: `x`"),
+          StartsWith("job.yaml:8: labels[a]: needs one value")));
+  EXPECT_EQ(text.spec.model().heads(), 3);
+  EXPECT_EQ(LineOf(text.lines, "model.heads"), 4);
+  EXPECT_EQ(LineOf(text.lines, "training.phases[1].steps"), 7);
+  EXPECT_EQ(LineOf(text.lines, "labels[a]"), 8);
+  // Nothing of it is in the file, but the group around it is.
+  EXPECT_EQ(LineOf(text.lines, "model.dlrm.tables[3].rows"), 1);
+  EXPECT_EQ(LineOf(text.lines, "data.max_length"), 0);
+  // Lines are known by the current names.
+  const JobFileText json = ReadJobText(
+      "{\"model\":\n {\"tieOutput\": true},\n\"resources\":\n "
+      "{\"threads_per_rank\": 1}}",
+      "job.json", JobFileFormat::kJson);
+  EXPECT_OK(json.status);
+  EXPECT_EQ(LineOf(json.lines, "model.tie_output"), 2);
+  EXPECT_EQ(LineOf(json.lines, "resources.threads_per_process"), 4);
+}
+
+TEST(JobFileTest, ALongListOfMistakesHasAnEnd) {
+  std::string text;
+  for (int i = 0; i < 9000; ++i) absl::StrAppend(&text, "x", i, ": 1\n");
+  EXPECT_LT(Yaml(text).status().message().size(), 16384);
 }
 
 TEST(JobFileTest, ReadsListsOfGroups) {

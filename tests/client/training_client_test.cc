@@ -60,6 +60,18 @@ v1::WatchJobResponse StateItem(int64_t sequence, v1::JobState state) {
   return response;
 }
 
+TEST_F(TrainingClientTest, ADeletionWhoseAnswerWasLostHasSucceeded) {
+  int calls = 0;
+  service_.delete_job = [&](const v1::DeleteJobRequest& request,
+                            v1::DeleteJobResponse*) {
+    if (request.name() == "jobs/a" && ++calls == 1) return kUnavailable;
+    return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such job");
+  };
+  TrainingClient& client = Connect();
+  EXPECT_OK(client.Delete("jobs/a"));
+  EXPECT_THAT(client.Delete("jobs/b"), StatusIs(absl::StatusCode::kNotFound));
+}
+
 TEST_F(TrainingClientTest, SubmitRepeatsWithOneRequestId) {
   std::vector<std::string> ids;
   service_.create_job = [&](const v1::CreateJobRequest& request, v1::Job* job) {

@@ -37,8 +37,8 @@ for line in text.splitlines():
         base, _, name = rest.split()
         stages[name] = {"base": base, "lines": []}
     elif word == "ARG" and not stages:
-        if rest.endswith(":latest") or ":" not in rest:
-            problems.append(f"{line}: names no version")
+        if "=" in rest and not re.search(r"@sha256:[0-9a-f]{64}$", rest):
+            problems.append(f"{line}: names an image by what can change")
     else:
         stages[name]["lines"].append((word, rest))
 final = ["server", "worker", "client"]
@@ -72,6 +72,16 @@ for problem in problems:
     print(problem)
 sys.exit(bool(problems))
 PYTHON
+
+mkdir "$work/debs"
+for base in debian:12-slim docker.io/library/debian@sha256:12 \
+  docker.io/library/debian:12-slim; do
+  if deploy/container/build.sh --debs="$work/debs" --base="$base" \
+    2>"$work/output"; then
+    fail "builds from $base"
+  fi
+  grep -q "by its digest" "$work/output" || fail "$(cat "$work/output")"
+done
 
 gather_programs "$work/bin"
 image=$work/image

@@ -28,7 +28,7 @@ deploy/debian/build.sh --out="$work/out" --programs="$work/bin" \
   --man=deploy/man/man_pages.tar >"$work/built" 2>"$work/output" ||
   fail "does not build"
 version=$("$work/bin/comera" --version | grep -oE '[0-9]+(\.[0-9]+)+')
-for package in comera-server comera-worker comera-client; do
+for package in comera comera-server comera-worker comera-client; do
   grep -q "$work/out/${package}_$version-1_$(dpkg --print-architecture).deb" \
     "$work/built" || fail "no $package in $(cat "$work/built")"
 done
@@ -70,6 +70,9 @@ needs() {
   dpkg-deb -f "$(deb "$1")" Depends | grep "$2" >/dev/null ||
     fail "$1: no $2"
 }
+for package in comera-client comera-server comera-worker; do
+  needs comera "$package (= $version-1)"
+done
 needs comera-server 'libgrpc++[0-9.]* (>='
 needs comera-server libpqxx
 needs comera-server adduser

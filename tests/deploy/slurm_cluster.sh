@@ -4,8 +4,9 @@
 
 # start_slurm FOLDER: munged, slurmctld and two nodes, n1 and n2, of two
 # processors each; SLURM_CONF is exported. Their ids go to slurm_pids. FOLDER's
-# name must be short (sockets).
+# name must be short (sockets). Lines of slurm_more_conf go into slurm.conf.
 slurm_pids=()
+slurm_more_conf=""
 start_slurm() {
   local folder=$1 me node ports
   me=$(id -un)
@@ -43,6 +44,7 @@ SchedulerParameters=batch_sched_delay=0,sched_min_interval=10000
 NodeName=n1 NodeAddr=127.0.0.1 Port=${ports[1]} CPUs=2 State=UNKNOWN
 NodeName=n2 NodeAddr=127.0.0.1 Port=${ports[2]} CPUs=2 State=UNKNOWN
 PartitionName=all Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP
+$slurm_more_conf
 CONF
   # slurmd loads a plugin for control groups though nothing here uses one; this
   # one then touches none.

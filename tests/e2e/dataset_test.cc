@@ -115,6 +115,11 @@ TEST_F(DatasetTest, AJobTrainsFromAnUploadAlone) {
   const Json record = Json::parse(text, nullptr, false);
   ASSERT_TRUE(record.is_object()) << text;
   EXPECT_EQ(record["datasets"][0]["version"], "datasets/tiny@1");
+  EXPECT_TRUE(
+      absl::StrContains(Run({"evaluate", id, "--data", job, "--set",
+                             "data.code_directory.roots=[datasets/tiny]"}),
+                        "loss"))
+      << Log();
   Run({"datasets", "delete", "tiny"});
 }
 

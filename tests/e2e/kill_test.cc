@@ -27,15 +27,30 @@ class KillTest : public ::testing::Test {
   void Start(const std::string& name) {
     folder_ = absl::StrCat(::testing::TempDir(), "/", name);
     ASSERT_OK_AND_ASSIGN(const std::string job, WriteTinyJob(folder_));
-    run_ = std::make_unique<Process>(
-        std::vector<std::string>{
-            Binary("client/comera"), "run", job, "-o", "json", "--data-dir",
-            folder_ + "/data", "--model-dir", folder_ + "/model",
-            "--status-file", StatusFile(), "--server-binary",
-            Binary("server/comera-server"), "--worker-binary",
-            Binary("worker/comera-worker"), "--trainer-binary",
-            Binary("worker/trainer/comera-trainer")},
-        folder_ + "/stderr");
+    Run({job});
+  }
+
+  // Starts `comera run` with these arguments and the test's folders.
+  void Run(const std::vector<std::string>& arguments) {
+    std::vector<std::string> command = {
+        Binary("client/comera"),
+        "run",
+        "-o",
+        "json",
+        "--data-dir",
+        folder_ + "/data",
+        "--model-dir",
+        folder_ + "/model",
+        "--status-file",
+        StatusFile(),
+        "--server-binary",
+        Binary("server/comera-server"),
+        "--worker-binary",
+        Binary("worker/comera-worker"),
+        "--trainer-binary",
+        Binary("worker/trainer/comera-trainer")};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    run_ = std::make_unique<Process>(command, folder_ + "/stderr");
   }
 
   std::string StatusFile() const { return folder_ + "/status.json"; }
@@ -122,6 +137,49 @@ TEST_F(KillTest, Undisturbed) {
   ASSERT_NO_FATAL_FAILURE(FinishAndExpectTargetMet());
   EXPECT_EQ(runs_of_attempt_.size(), 1u);
   for (pid_t rank : ranks) EXPECT_TRUE(WaitUntilGone(rank, kBound));
+}
+
+TEST_F(KillTest, AnInterruptedJobIsKeptAndGoesOn) {
+  ASSERT_NO_FATAL_FAILURE(Start("interrupted"));
+  ASSERT_NO_FATAL_FAILURE(ReadUntilTraining());
+  const pid_t server = PidOf("server_pid");
+  ASSERT_EQ(::kill(run_->pid(), SIGINT), 0);
+  while (ReadEvent()) {
+  }
+  ASSERT_EQ(run_->Wait(kBound), 130) << Stderr();
+  EXPECT_TRUE(WaitUntilGone(server, kBound));
+  // The message is the command that goes on.
+  const std::string said = Stderr(), before = "comera run --resume ";
+  const size_t at = said.find(before);
+  ASSERT_NE(at, std::string::npos) << said;
+  EXPECT_NE(said.find(" --processes 2 ", at), std::string::npos) << said;
+  const size_t begin = at + before.size();
+  const std::string job = said.substr(begin, said.find(' ', begin) - begin);
+  const int64_t saved = last_step_;
+  last_sequence_ = 0;
+  last_step_ = checkpoint_step_ = -1;
+  runs_of_attempt_.clear();
+  Run({"--resume", job, "--processes", "2"});
+  // The events of the first attempt come again.
+  while (runs_of_attempt_.count(2) == 0 || last_step_ <= resumed_from_) {
+    ASSERT_TRUE(ReadEvent()) << "no more events; " << Stderr();
+  }
+  EXPECT_GE(resumed_from_, saved);
+  // The next run dies without a word, and leaves the job as it runs.
+  const pid_t second = PidOf("server_pid");
+  ASSERT_EQ(::kill(run_->pid(), SIGKILL), 0);
+  while (ReadEvent()) {
+  }
+  run_->Wait(kBound);
+  EXPECT_TRUE(WaitUntilGone(second, kBound));
+  last_sequence_ = 0;
+  last_step_ = checkpoint_step_ = -1;
+  runs_of_attempt_.clear();
+  Run({"--resume", job, "--processes", "2"});
+  ASSERT_NO_FATAL_FAILURE(ReadUntilTraining());
+  ASSERT_NO_FATAL_FAILURE(FinishAndExpectTargetMet());
+  EXPECT_GE(resumed_from_, saved);
+  EXPECT_EQ(runs_of_attempt_.size(), 3u);
 }
 
 TEST_F(KillTest, CoordinatorComesBackAndMembersTrainOn) {

@@ -34,7 +34,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 constexpr absl::Duration kBound = absl::Seconds(120);
-constexpr int kCoordinator = 0, kFirst = 1, kSecond = 2;
+constexpr int kCoordinator = 0, kFirst = 1, kSecond = 2, kThird = 3;
 constexpr char kMovedAddress[] = "10.77.0.99";
 
 class MultiHostTest : public ::testing::Test {
@@ -44,7 +44,7 @@ class MultiHostTest : public ::testing::Test {
         ::testing::TempDir(), "/multi_host_",
         ::testing::UnitTest::GetInstance()->current_test_info()->name());
     ASSERT_OK_AND_ASSIGN(job_, WriteTinyJob(folder_));
-    auto network = VirtualNetwork::Create(3, folder_ + "/network.log");
+    auto network = VirtualNetwork::Create(4, folder_ + "/network.log");
     if (!network.ok()) {
       GTEST_SKIP() << "skipped, machines cannot be made here: "
                    << network.status().message();
@@ -59,7 +59,7 @@ class MultiHostTest : public ::testing::Test {
     for (auto& worker : workers_) worker.reset();
     server_.reset();
     if (HasFailure()) {
-      for (const char* log : {"server", "worker1", "worker2", "client"}) {
+      for (const char* log : {"server", "worker1", "worker2", "worker3", "client"}) {
         const auto text = ReadFile(absl::StrCat(folder_, "/", log, ".log"));
         if (text.ok()) std::cerr << "--- " << log << "\n" << *text;
       }
@@ -99,7 +99,7 @@ class MultiHostTest : public ::testing::Test {
              absl::StrCat("--server=", server_address_),
              absl::StrCat("--name=worker", machine),
              absl::StrCat("--address=", VirtualNetwork::Address(machine)),
-             "--slots=1", absl::StrCat("--data_dir=", folder_, "/", machine),
+             "--insecure_peers", "--slots=1", absl::StrCat("--data_dir=", folder_, "/", machine),
              absl::StrCat("--data_root=", folder_),
              absl::StrCat("--trainer=",
                           Binary("worker/trainer/comera-trainer"))}),
@@ -110,7 +110,7 @@ class MultiHostTest : public ::testing::Test {
     arguments.insert(arguments.begin(), Binary("client/comera"));
     arguments.insert(arguments.end(),
                      {"-o", "json", "--server", server_address_});
-    return network_->On(kFirst, arguments);
+    return network_->On(client_, arguments);
   }
 
   // The job has two members, one on each worker, because each has one slot.
@@ -189,7 +189,9 @@ class MultiHostTest : public ::testing::Test {
   const std::string server_address_ = absl::StrCat(
       VirtualNetwork::Address(kCoordinator), ":7400,", kMovedAddress, ":7400");
   std::unique_ptr<VirtualNetwork> network_;
-  std::unique_ptr<Process> server_, workers_[3];
+  std::unique_ptr<Process> server_, workers_[4];
+  // The machine of the client.
+  int client_ = kFirst;
   std::unique_ptr<JobFollower> follower_;
 };
 
@@ -216,6 +218,43 @@ TEST_F(MultiHostTest, Complaint03_ACutThatIsMendedInTimeCostsNoAttempt) {
   ASSERT_OK(network_->Cut(kSecond));
   ASSERT_NO_FATAL_FAILURE(AwaitRetransmission());
   ASSERT_OK(network_->Mend(kSecond));
+  ASSERT_NO_FATAL_FAILURE(ExpectSameResult());
+  EXPECT_EQ(follower_->runs_of_attempt.size(), 1u);
+  EXPECT_THAT(follower_->incidents, IsEmpty());
+}
+
+// It looks as if all machines but the coordinator's had failed at once.
+TEST_F(MultiHostTest, MostWorkersAreCutOffTogetherAndNoAttemptIsLost) {
+  constexpr absl::Duration kLostAfter = absl::Seconds(5);
+  client_ = kCoordinator;
+  ASSERT_NO_FATAL_FAILURE(RestartServer("5s"));
+  StartWorker(kThird);
+  ASSERT_NO_FATAL_FAILURE(SubmitAndTrain());
+  for (int machine : {kFirst, kSecond, kThird}) {
+    ASSERT_OK(network_->Cut(machine));
+  }
+  // Any of them alone would have been given up by then.
+  const absl::Time deadline = absl::Now() + kBound;
+  int silent = 0;
+  while (silent < 2) {
+    ASSERT_LT(absl::Now(), deadline) << "the cut is not felt";
+    const CommandResult result =
+        RunCommand(Client({"workers"}), folder_ + "/client.log", kBound);
+    const auto list = nlohmann::json::parse(result.out, nullptr, false);
+    ASSERT_TRUE(list.is_object()) << result.out;
+    silent = 0;
+    for (const auto& worker : list["workers"]) {
+      absl::Time seen;
+      std::string error;
+      ASSERT_TRUE(absl::ParseTime(absl::RFC3339_full,
+                                  worker.value("last_seen", ""), &seen, &error))
+          << error << result.out;
+      if (absl::Now() - seen > kLostAfter + absl::Seconds(2)) ++silent;
+    }
+  }
+  for (int machine : {kFirst, kSecond, kThird}) {
+    ASSERT_OK(network_->Mend(machine));
+  }
   ASSERT_NO_FATAL_FAILURE(ExpectSameResult());
   EXPECT_EQ(follower_->runs_of_attempt.size(), 1u);
   EXPECT_THAT(follower_->incidents, IsEmpty());

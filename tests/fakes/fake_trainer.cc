@@ -16,6 +16,7 @@
 #include "comera/v1/progress.pb.h"
 #include "google/protobuf/util/json_util.h"
 #include "worker/collective/rendezvous.h"
+#include "worker/trainer/process/exit_line.h"
 #include "worker/trainer/process/task.pb.h"
 
 namespace comera {
@@ -109,6 +110,20 @@ int Wait(const TrainerTask& task) {
   return 0;
 }
 
+// Succeeds once it gets SIGTERM.
+int SucceedWhenTold(const TrainerTask& task) {
+  sigset_t term, old;
+  sigemptyset(&term);
+  sigaddset(&term, SIGTERM);
+  sigprocmask(SIG_BLOCK, &term, &old);
+  signal(SIGTERM, [](int) { asked_to_stop = 1; });
+  WriteHeartbeat(1);
+  fprintf(stderr, "waiting\n");
+  while (!asked_to_stop) sigsuspend(&old);
+  fprintf(stderr, "told\n");
+  return Succeed(task);
+}
+
 int IgnoreTerm(const TrainerTask& task) {
   signal(SIGTERM, SIG_IGN);
   WriteHeartbeat(1);
@@ -122,6 +137,13 @@ int Spam(const TrainerTask& task) {
   printf("{\"not\": an event}\nplain words\n");
   fflush(stdout);
   return Succeed(task);
+}
+
+// Makes its output longer than all that it writes.
+int Stretch(const TrainerTask& task) {
+  if (ftruncate(STDOUT_FILENO, int64_t{4} << 40) != 0) return 1;
+  WriteHeartbeat(1);
+  return 0;
 }
 
 // Leaves a process behind that holds the pipes open.
@@ -211,13 +233,19 @@ int Main(const std::string& what, const TrainerTask& task) {
           {"spam", Spam},       {"orphan", Orphan},
           {"daemon", Daemon},   {"freeze", Freeze},
           {"linger", Linger},   {"environment", ShowEnvironment},
-          {"meet", Meet}};
+          {"meet", Meet},       {"succeed_when_told", SucceedWhenTold},
+          {"stretch", Stretch}};
   const auto act = kActs->find(what);
   if (act == kActs->end()) {
     fprintf(stderr, "no act \"%s\"\n", what.c_str());
     return 64;
   }
-  return act->second(task);
+  const int code = act->second(task);
+  if (!task.lease_file().empty()) {
+    const std::string line = trainer::kExitLine + std::to_string(code) + "\n";
+    (void)!write(STDOUT_FILENO, line.data(), line.size());
+  }
+  return code;
 }
 
 }  // namespace

@@ -129,7 +129,9 @@ void FakeWorkerService::Record(const v1::SynchronizeRequest& request,
     key->set_rank(rank.rank());
   }
   for (const v1::ProgressReport& report : request.reports()) {
-    if (report.number() == static_cast<int64_t>(state_.reports.size()) + 1) {
+    int64_t& last = last_reports_[{report.job(), report.attempt()}];
+    if (report.number() > last) {
+      last = report.number();
       state_.reports.push_back(report);
     } else {
       ++state_.repeated_reports;

@@ -84,6 +84,8 @@ class FakeWorkerService : public v1::WorkerService::Service {
   std::unique_ptr<grpc::Server> server_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  // The last report of each attempt.
+  std::map<std::pair<std::string, int64_t>, int64_t> last_reports_;
   State state_;
   std::vector<v1::MemberAssignment> desired_;
   std::vector<v1::RendezvousEntry> offered_;

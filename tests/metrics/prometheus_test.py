@@ -39,6 +39,7 @@ WITHOUT_UNIT = {
     "comera_read_only", "comera_mass_silence",
     "comera_rpc_streams_open", "comera_store_commit_writes",
     "comera_worker_ranks", "comera_worker_slots", "comera_worker_job_step",
+    "comera_worker_members_confined",
     "comera_worker_job_samples_per_second",
     "comera_worker_job_tokens_per_second",
     "comera_worker_coordinator_connected", "comera_gpu_unfit",
@@ -237,7 +238,7 @@ class PrometheusTest(unittest.TestCase):
         cls.worker = cls.launch(
             "worker", worker, f"--server={cls.address}", f"--ca={cls.ca}",
             "--token_file=worker.token", "--name=w1", "--slots=2", "--gpus=1",
-            "--data_dir=w1", "--metrics_listen=127.0.0.1:0",
+            "--member_lease=0", "--data_dir=w1", "--metrics_listen=127.0.0.1:0",
             LD_LIBRARY_PATH=cls.path("nvml"), FAKE_NVML_GPUS="1")
         cls.worker_http = cls.wait(
             "worker's port", lambda: re.search(

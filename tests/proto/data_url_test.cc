@@ -166,6 +166,18 @@ TEST(DataUrlTest, FetchedFilesAreTold) {
   }
 }
 
+TEST(DataUrlTest, FilesOfDatasetsAreToldWithoutTheMachine) {
+  const std::string digest(64, 'a');
+  EXPECT_EQ(WithoutCache("/w/datasets/views/" + digest), digest);
+  EXPECT_EQ(WithoutCache("/w/datasets/views/" + digest + "/a/t.txt"),
+            digest + "/a/t.txt");
+  for (const std::string& path :
+       {"/w/views/" + digest + "b/t.txt", std::string("/w/views/a/t.txt"),
+        std::string("/w/views/"), std::string("/t.txt"), std::string()}) {
+    EXPECT_EQ(WithoutCache(path), path);
+  }
+}
+
 TEST(DataUrlTest, JobsMayNameFilesByUrlAndNothingElse) {
   Spec sound = CausalLmSpec();
   sound.mutable_data()->mutable_text()->clear_train();

@@ -194,5 +194,25 @@ TEST(JobDefaultsTest, ZerosThatAreGivenStayZeros) {
   EXPECT_EQ(WithDefaults(masked).data().mask_probability(), 0);
 }
 
+TEST(JobDefaultsTest, ZerosOfDataStayZeros) {
+  v1::JobSpec spec;
+  v1::CodeDirectory& code = *spec.mutable_data()->mutable_code_directory();
+  EXPECT_EQ(WithDefaults(spec).data().code_directory().max_bytes(), 64 << 20);
+  code.set_validation_fraction(0);
+  code.set_max_bytes(0);
+  code.set_max_file_bytes(0);
+  const v1::CodeDirectory filled = WithDefaults(spec).data().code_directory();
+  // Validation refuses the first one, and the others are no limits.
+  EXPECT_EQ(filled.validation_fraction(), 0);
+  EXPECT_EQ(filled.max_bytes(), 0);
+  EXPECT_EQ(filled.max_file_bytes(), 0);
+  spec.mutable_data()->mutable_labelled_text()->set_validation_fraction(0);
+  EXPECT_EQ(WithDefaults(spec).data().labelled_text().validation_fraction(), 0);
+  spec.mutable_data()->mutable_text()->set_validation_fraction(0);
+  EXPECT_EQ(WithDefaults(spec).data().text().validation_fraction(), 0);
+  spec.mutable_data()->mutable_token_shards()->set_validation_fraction(0);
+  EXPECT_EQ(WithDefaults(spec).data().token_shards().validation_fraction(), 0);
+}
+
 }  // namespace
 }  // namespace comera

@@ -183,6 +183,8 @@ const std::vector<BadSpec>& BadMaskedLmSpecs() {
        [](Spec& s) { s.mutable_training()->set_validate_every_steps(-1); }},
       {"training.validation_samples",
        [](Spec& s) { s.mutable_training()->set_validation_samples(-2); }},
+      {"training.validation_samples",
+       [](Spec& s) { s.mutable_training()->set_validation_samples(0); }},
       {"training.precision",
        [](Spec& s) {
          s.mutable_training()->set_precision(
@@ -420,15 +422,20 @@ TEST(JobValidationTest, AnEarlyStageAloneNeedsNoTargets) {
             std::string::npos);
 }
 
-TEST(JobValidationTest, StartsFromTheEndOfAnEarlyStageOnly) {
+TEST(JobValidationTest, StartsFromAnyCheckpoint) {
   Spec spec = MaskedLmSpec();
   spec.mutable_objective()->mutable_early()->set_steps(30);
   spec.mutable_start_from()->set_checkpoint("jobs/a/checkpoints/30");
   ASSERT_TRUE(spec.objective().has_late());
-  EXPECT_EQ(Describe(ValidateJobSpec(spec)), "");
-  for (const char* bad : {"", "jobs/a", "jobs/a/checkpoints/31",
-                          "jobs/a/checkpoints/030", "jobs/a/checkpoints/-3",
-                          "jobs/../checkpoints/30", "jobs/a/models/30"}) {
+  // The end of the early stage, and states in the middle of both.
+  for (const char* good : {"jobs/a/checkpoints/30", "jobs/a/checkpoints/7",
+                           "jobs/a/checkpoints/31"}) {
+    spec.mutable_start_from()->set_checkpoint(good);
+    EXPECT_EQ(Describe(ValidateJobSpec(spec)), "") << good;
+  }
+  for (const char* bad :
+       {"", "jobs/a", "jobs/a/checkpoints/030", "jobs/a/checkpoints/-3",
+        "jobs/../checkpoints/30", "jobs/a/models/30"}) {
     spec.mutable_start_from()->set_checkpoint(bad);
     EXPECT_NE(Describe(ValidateJobSpec(spec)).find("start_from.checkpoint"),
               std::string::npos)

@@ -53,6 +53,10 @@ SweepPlan Plan(const v1::SweepSpec& spec) {
   return plan;
 }
 
+v1::JobSpec SpecOf(const SweepPlan& plan, const SweepPlan::Run& run) {
+  return plan.RunSpec(static_cast<int>(&run - plan.runs.data()));
+}
+
 std::string Violations(const v1::SweepSpec& spec) {
   std::vector<FieldViolation> violations;
   PlanSweep(spec, &violations);
@@ -86,8 +90,10 @@ TEST(SearchPortfolioTest, AnInnerActivationIsForTheTensorTrainCandidates) {
   spec.mutable_job()->mutable_compression()->set_inner_activation(
       v1::CompressionSpec::SILU);
   std::set<v1::CompressionSpec::Method> methods;
-  for (const SweepPlan::Run& run : Plan(spec).runs) {
-    const v1::CompressionSpec& compression = run.spec.compression();
+  const SweepPlan plan = Plan(spec);
+  for (const SweepPlan::Run& run : plan.runs) {
+    const v1::JobSpec job = SpecOf(plan, run);
+    const v1::CompressionSpec& compression = job.compression();
     methods.insert(compression.method());
     EXPECT_EQ(compression.inner_activation() == v1::CompressionSpec::SILU,
               compression.method() == v1::CompressionSpec::COMERA)
@@ -101,7 +107,8 @@ TEST(SearchPortfolioTest, EveryCandidateCanMeetTheSize) {
     const SweepPlan plan = Plan(Search(0, size));
     EXPECT_GE(plan.runs.size(), 3u) << size;
     for (const SweepPlan::Run& run : plan.runs) {
-      EXPECT_LE(SmallestModelParameters(run.spec), static_cast<double>(size))
+      const v1::JobSpec job = SpecOf(plan, run);
+      EXPECT_LE(SmallestModelParameters(job), static_cast<double>(size))
           << run.label;
     }
   }
@@ -111,12 +118,13 @@ TEST(SearchPortfolioTest, EveryCandidateCanMeetTheSize) {
 TEST(SearchPortfolioTest, DenseModelsAreAsWideAsTheSizeAllows) {
   const SweepPlan plan = Plan(Search(0, 60000));
   for (const SweepPlan::Run& run : plan.runs) {
-    if (run.spec.compression().method() != v1::CompressionSpec::DENSE ||
-        run.spec.model().tie_output()) {
+    const v1::JobSpec job = SpecOf(plan, run);
+    if (job.compression().method() != v1::CompressionSpec::DENSE ||
+        job.model().tie_output()) {
       continue;
     }
-    v1::JobSpec wider = run.spec;
-    wider.mutable_model()->set_hidden(run.spec.model().hidden() + 8);
+    v1::JobSpec wider = job;
+    wider.mutable_model()->set_hidden(job.model().hidden() + 8);
     wider.mutable_model()->set_ffn(4 * wider.model().hidden());
     EXPECT_GT(SmallestModelParameters(wider), 60000) << run.label;
   }
@@ -142,7 +150,8 @@ TEST(SearchPortfolioTest, LlamasAreSearchedLikeMaskedLanguageModels) {
   EXPECT_THAT(labels, HasSubstr("method=dense width=16 output=tied"));
   EXPECT_THAT(labels, HasSubstr("method=cola width=16 rank=4 rate=0.003"));
   for (const SweepPlan::Run& run : plan.runs) {
-    const v1::ModelSpec& model = run.spec.model();
+    const v1::JobSpec job = SpecOf(plan, run);
+    const v1::ModelSpec& model = job.model();
     EXPECT_EQ(model.heads() % model.kv_heads(), 0) << run.label;
     EXPECT_LE(model.kv_heads(), 2);
     // Each width has the default width of its feed-forward layers.
@@ -160,7 +169,8 @@ TEST(SearchPortfolioTest, DecodersMeetTheSize) {
     const SweepPlan plan = Plan(DecoderSearch(architecture, 60000));
     EXPECT_GE(plan.runs.size(), 3u);
     for (const SweepPlan::Run& run : plan.runs) {
-      EXPECT_LE(SmallestModelParameters(run.spec), 60000) << run.label;
+      const v1::JobSpec job = SpecOf(plan, run);
+      EXPECT_LE(SmallestModelParameters(job), 60000) << run.label;
     }
   }
 }
@@ -170,17 +180,18 @@ TEST(SearchPortfolioTest, FixedSizesHaveNoEarlyStageAndStepsFitTheBudget) {
   const SweepPlan plan = Plan(spec);
   const SearchRounds rounds = PlanSearchRounds(CountEntrants(plan), 16000);
   for (const SweepPlan::Run& run : plan.runs) {
-    const v1::ObjectiveSpec& objective = run.spec.objective();
+    const v1::JobSpec job = SpecOf(plan, run);
+    const v1::ObjectiveSpec& objective = job.objective();
     EXPECT_NEAR(static_cast<double>(objective.early().steps() +
                                     objective.late().max_steps()),
                 rounds.last, 1.5);
     const bool shrinks =
-        run.spec.compression().method() == v1::CompressionSpec::COMERA;
+        job.compression().method() == v1::CompressionSpec::COMERA;
     EXPECT_EQ(objective.early().steps() > 0, shrinks) << run.label;
     if (!shrinks) {
       EXPECT_EQ(objective.late().target_ratio(), 1);
     }
-    EXPECT_FALSE(run.spec.has_budget());
+    EXPECT_FALSE(job.has_budget());
   }
 }
 

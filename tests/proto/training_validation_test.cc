@@ -15,6 +15,7 @@ Spec SoundSpec() {
   spec.mutable_objective()->mutable_early()->set_steps(100);
   v1::TrainingSpec& training = *spec.mutable_training();
   training.set_precision(v1::TrainingSpec::BF16);
+  training.set_compress_gradients(true);
   v1::Phase* phase = training.add_phases();
   phase->set_steps(70);
   phase->set_max_length(16);
@@ -85,6 +86,11 @@ TEST(TrainingValidationTest, BadIsRefused) {
            [](Spec& s) {
              s.mutable_training()->set_precision(v1::TrainingSpec::TF32);
              s.mutable_resources()->set_device(v1::ResourceSpec::CPU);
+           }},
+          {"model.heads",  // on a CPU the same model trains
+           [](Spec& s) {
+             s.mutable_model()->set_hidden(256 * s.model().heads());
+             s.mutable_resources()->set_device(v1::ResourceSpec::GPU);
            }},
           {"training.phases", [&](Spec& s) { phase(s)->set_steps(71); }},
           {"training.phases[0].steps",

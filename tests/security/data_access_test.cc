@@ -1,5 +1,8 @@
 // Attacks on a worker's files by jobs, and on callers by a false worker, with
 // real processes: what the jobs' owners get to see holds no secret.
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -9,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "comera/v1/worker_service.grpc.pb.h"
 #include "common/files.h"
@@ -96,16 +100,19 @@ class DataAccessTest : public ::testing::Test {
     std::ofstream(folder_ + name) << contents;
   }
 
-  void StartWorker(const std::vector<std::string>& flags) {
+  void StartWorker(
+      const std::vector<std::string>& flags,
+      const std::string& trainer = Binary("worker/trainer/comera-trainer")) {
     std::vector<std::string> command = {
         Binary("worker/comera-worker"),
         absl::StrCat("--server=", address_),
         "--name=w",
         "--slots=2",
         "--gpus=none",
+        "--member_lease=0",
         absl::StrCat("--token_file=", folder_, "/worker.token"),
         absl::StrCat("--data_dir=", folder_, "/worker"),
-        absl::StrCat("--trainer=", Binary("worker/trainer/comera-trainer"))};
+        absl::StrCat("--trainer=", trainer)};
     command.insert(command.end(), flags.begin(), flags.end());
     worker_ = std::make_unique<Process>(command, folder_ + "/worker.log");
   }
@@ -268,6 +275,90 @@ TEST_F(DataAccessTest, AFalseWorkerCannotAnnounceASocket) {
             grpc::StatusCode::PERMISSION_DENIED);
   EXPECT_THAT(Run({"workers", "-o", "json"}).out, Not(HasSubstr("workers/")));
   EXPECT_TRUE(announce("127.0.0.1:7").ok());
+}
+
+// Everything below the folder, as "mode name" of what others than its owner may
+// use.
+std::vector<std::string> OpenToOthers(const std::string& folder) {
+  std::vector<std::string> found;
+  for (const auto& one : fs::recursive_directory_iterator(folder)) {
+    struct stat info = {};
+    if (lstat(one.path().c_str(), &info) != 0 || S_ISLNK(info.st_mode)) {
+      continue;
+    }
+    // Datasets are kept from being changed by mistake; their folders are
+    // closed.
+    const bool dataset = (info.st_mode & 0222) == 0;
+    if ((info.st_mode & 077) != 0 && !dataset) {
+      found.push_back(
+          absl::StrFormat("%o %s", info.st_mode & 07777, one.path().string()));
+    }
+  }
+  return found;
+}
+
+TEST_F(DataAccessTest, TheDaemonsFilesAreNobodyElses) {
+  umask(022);
+  StartWorker({});
+  EXPECT_EQ(Run({"datasets", "upload", "tiny", folder_ + "/corpus"}).code, 0);
+  const Outcome trained = Try(
+      job_, {"data.code_directory.roots=[datasets/tiny]",
+             "resources.processes=1", "objective.early.steps=10",
+             "objective.late.target_loss=9", "objective.late.target_ratio=1"});
+  EXPECT_EQ(trained.code, 0) << trained.out << trained.err;
+  for (const char* daemon : {"/server", "/worker"}) {
+    struct stat info = {};
+    ASSERT_EQ(stat((folder_ + daemon).c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 07777, 0700u) << daemon;
+    EXPECT_THAT(OpenToOthers(folder_ + daemon), ::testing::IsEmpty());
+  }
+}
+
+// A false trainer, which does what one that was taken over could do.
+TEST_F(DataAccessTest, AMemberReachesItsOwnFilesOnly) {
+  const std::string script = absl::StrCat(
+      "#!/bin/sh\nexec >&2\ncat ", folder_, "/worker.token ", folder_,
+      "/key.pem ", folder_, "/worker/jobs/*/work/secret\nls ", folder_,
+      "/worker\ncat /proc/$PPID/environ /proc/$PPID/cmdline\n",
+      "cat \"${1#--task=}\" && echo TASK\nexit 1\n");
+  Write("/trainer.sh", script);
+  ASSERT_EQ(chmod((folder_ + "/trainer.sh").c_str(), 0755), 0);
+  fs::create_directories(folder_ + "/worker/jobs/other/work");
+  Write("/worker/jobs/other/work/secret", "secretsecret0004");
+  StartWorker({"--data_root=" + folder_ + "/corpus"}, folder_ + "/trainer.sh");
+  const Outcome told =
+      Try(job_, {"resources.processes=1", "retries.infrastructure=0"});
+  EXPECT_THAT(told.err, HasSubstr("TASK"));
+  const std::string log = ReadFile(folder_ + "/worker.log").value_or("");
+  if (log.find("confined to their files by Landlock") == std::string::npos) {
+    EXPECT_THAT(log, HasSubstr("this kernel has no Landlock"));
+    GTEST_SKIP() << "this kernel has no Landlock";
+  }
+  EXPECT_THAT(told.err, HasSubstr("Permission denied"));
+  EXPECT_THAT(told.err, Not(HasSubstr("secretsecret")));
+  EXPECT_THAT(told.err, Not(HasSubstr(secret_)));
+}
+
+TEST_F(DataAccessTest, AFolderOfSomebodyElseIsRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
+  fs::create_directories(folder_ + "/theirs");
+  ASSERT_EQ(chown((folder_ + "/theirs").c_str(), 12345, -1), 0);
+  for (const char* program : {"server/comera-server", "worker/comera-worker"}) {
+    const std::string log = folder_ + "/theirs.log";
+    Process daemon(
+        {Binary(program), absl::StrCat("--data_dir=", folder_, "/theirs"),
+         program[0] == 's' ? "--listen=127.0.0.1:0"
+                           : absl::StrCat("--server=", address_),
+         program[0] == 's'
+             ? "--http_listen=none"
+             : absl::StrCat("--trainer=", Binary("worker/trainer/"
+                                                 "comera-trainer"))},
+        log);
+    EXPECT_EQ(daemon.Wait(kBound).value_or(-1), 1) << program;
+    EXPECT_THAT(ReadFile(log).value_or(""),
+                AllOf(HasSubstr("/theirs"), HasSubstr("user 12345")));
+  }
+  EXPECT_TRUE(fs::is_empty(folder_ + "/theirs"));
 }
 
 }  // namespace

@@ -45,9 +45,10 @@ absl::Status CallWatch::Explain(const absl::Status& status) {
 void CallWatch::Loop() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (why_.ok()) {
-    if (changed_.wait_for(
-            lock, absl::ToChronoMilliseconds(kPollInterval),
-            [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ending_; })) {
+    if (changed_.wait_for(lock, absl::ToChronoMilliseconds(kPollInterval),
+                          [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                            return ending_;
+                          })) {
       return;
     }
     if (limits_.abandoned != nullptr && *limits_.abandoned) {

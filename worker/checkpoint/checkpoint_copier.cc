@@ -68,7 +68,9 @@ bool CheckpointCopier::Flush(absl::Duration timeout) {
   {
     std::unique_lock<std::mutex> lock(mutex_);
     if (!changed_.wait_for(lock, absl::ToChronoMilliseconds(timeout),
-                           [this] { return !busy_ && copies_.empty(); })) {
+                           [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                             return !busy_ && copies_.empty();
+                           })) {
       return false;
     }
   }
@@ -81,7 +83,9 @@ void CheckpointCopier::Loop() {
   while (true) {
     busy_ = false;
     changed_.notify_all();
-    changed_.wait(lock, [this] { return ending_ || !copies_.empty(); });
+    changed_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return ending_ || !copies_.empty();
+    });
     if (ending_) return;
     busy_ = true;
     // Jobs take turns, because while a peer cannot be reached, copies never run

@@ -45,8 +45,14 @@ void CheckpointShelf::Scan(const std::string& job) {
   on_disk_[job] = std::move(found);
 }
 
-void CheckpointShelf::AddStored(const std::string& job, const StateKey& key) {
-  stored_[job].insert(key);
+bool CheckpointShelf::SetStored(StoredStates states) {
+  if (states == stored_) return false;
+  stored_ = std::move(states);
+  return true;
+}
+
+bool CheckpointShelf::AddStored(const std::string& job, const StateKey& key) {
+  return stored_[job].insert(key).second;
 }
 
 void CheckpointShelf::DropStored(const std::string& job, const StateKey& key) {

@@ -26,9 +26,10 @@ class CheckpointShelf {
   // Reads anew what the folders hold, of all jobs or of one.
   void ScanAll();
   void Scan(const std::string& job);
-  // Notes what the store has: all of it, or one state more or less.
-  void SetStored(StoredStates states) { stored_ = std::move(states); }
-  void AddStored(const std::string& job, const StateKey& key);
+  // Notes what the store has: all of it, or one state more or less. Return
+  // whether that is news.
+  bool SetStored(StoredStates states);
+  bool AddStored(const std::string& job, const StateKey& key);
   void DropStored(const std::string& job, const StateKey& key);
   // Forgets what is here of a job that no longer exists.
   void Forget(const std::string& job);

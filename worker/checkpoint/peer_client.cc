@@ -10,6 +10,7 @@
 #include "common/call_metadata.h"
 #include "common/grpc_status.h"
 #include "common/status_macros.h"
+#include "worker/checkpoint/peer_tls.h"
 
 namespace comera::worker {
 namespace {
@@ -19,13 +20,17 @@ constexpr size_t kMaxChannels = 256;
 }  // namespace
 
 PeerClient::PeerClient(std::shared_ptr<grpc::ChannelCredentials> credentials,
-                       const PeerKeys* keys)
-    : credentials_(credentials != nullptr ? std::move(credentials)
+                       const PeerKeys* keys, bool insecure)
+    : only_here_(credentials == nullptr && !insecure),
+      credentials_(credentials != nullptr ? std::move(credentials)
                                           : grpc::InsecureChannelCredentials()),
       keys_(keys) {}
 
-std::shared_ptr<grpc::Channel> PeerClient::ChannelTo(
+absl::StatusOr<std::shared_ptr<grpc::Channel>> PeerClient::ChannelTo(
     const std::string& address) {
+  if (only_here_) {
+    RETURN_IF_ERROR(CheckPlainPeers(address.substr(0, address.rfind(':'))));
+  }
   const std::lock_guard<std::mutex> lock(mutex_);
   if (channels_.size() >= kMaxChannels) channels_.clear();
   std::shared_ptr<grpc::Channel>& channel = channels_[address];
@@ -47,7 +52,8 @@ absl::Status PeerClient::Put(const std::string& address, const std::string& job,
                              const CheckpointFile& file,
                              const std::string& sha256,
                              const TransferLimits& limits) {
-  const auto stub = v1::PeerService::NewStub(ChannelTo(address));
+  ASSIGN_OR_RETURN(const auto channel, ChannelTo(address));
+  const auto stub = v1::PeerService::NewStub(channel);
   grpc::ClientContext context;
   AddGrant(address, job, &context);
   v1::PutCheckpointResponse response;
@@ -85,7 +91,8 @@ absl::Status PeerClient::Put(const std::string& address, const std::string& job,
 absl::StatusOr<std::vector<CheckpointName>> PeerClient::List(
     const std::string& address, const std::string& job,
     absl::Duration timeout) {
-  const auto stub = v1::PeerService::NewStub(ChannelTo(address));
+  ASSIGN_OR_RETURN(const auto channel, ChannelTo(address));
+  const auto stub = v1::PeerService::NewStub(channel);
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
   AddGrant(address, job, &context);
@@ -109,7 +116,8 @@ absl::StatusOr<std::vector<CheckpointName>> PeerClient::List(
 absl::Status PeerClient::Get(const std::string& address, const std::string& job,
                              const StateKey& key, int64_t offset,
                              const TransferLimits& limits, const OnPart& part) {
-  const auto stub = v1::PeerService::NewStub(ChannelTo(address));
+  ASSIGN_OR_RETURN(const auto channel, ChannelTo(address));
+  const auto stub = v1::PeerService::NewStub(channel);
   grpc::ClientContext context;
   AddGrant(address, job, &context);
   v1::GetCheckpointRequest request;

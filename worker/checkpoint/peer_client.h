@@ -29,10 +29,11 @@ namespace comera::worker {
 // Thread-safe.
 class PeerClient {
  public:
-  // Without credentials (null) the channels are unencrypted. `keys` must
-  // outlive this.
+  // Without credentials (null) the channels are unencrypted, and calls beyond
+  // this machine are refused with InvalidArgument unless `insecure`. `keys`
+  // must outlive this.
   PeerClient(std::shared_ptr<grpc::ChannelCredentials> credentials,
-             const PeerKeys* keys);
+             const PeerKeys* keys, bool insecure = false);
 
   // Sends a whole file, of which `sha256` are the digits.
   absl::Status Put(const std::string& address, const std::string& job,
@@ -55,11 +56,15 @@ class PeerClient {
                    const TransferLimits& limits, const OnPart& part);
 
  private:
-  std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address);
+  // InvalidArgument: CheckPlainPeers.
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> ChannelTo(
+      const std::string& address);
   // Shows the worker there what the coordinator lets this one ask for.
   void AddGrant(const std::string& address, const std::string& job,
                 grpc::ClientContext* context) const;
 
+  // Whether nothing is sent beyond this machine.
+  const bool only_here_;
   const std::shared_ptr<grpc::ChannelCredentials> credentials_;
   const PeerKeys* const keys_;
   std::mutex mutex_;

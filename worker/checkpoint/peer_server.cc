@@ -16,6 +16,7 @@
 #include "common/status_macros.h"
 #include "proto/resource_names.h"
 #include "worker/checkpoint/checkpoint_file.h"
+#include "worker/checkpoint/peer_tls.h"
 
 namespace comera::worker {
 namespace {
@@ -214,6 +215,9 @@ PeerServer::~PeerServer() {
 absl::StatusOr<std::unique_ptr<PeerServer>> PeerServer::Start(
     const Options& options, ReplicaCache* cache, const JobFolders* folders,
     PeerKeys* keys) {
+  if (options.credentials == nullptr && !options.insecure) {
+    RETURN_IF_ERROR(CheckPlainPeers(options.host));
+  }
   std::unique_ptr<PeerServer> peers(new PeerServer());
   peers->service_ = std::make_unique<Service>(cache, folders, keys);
   const bool bare_v6 = absl::StrContains(options.host, ":") &&

@@ -27,13 +27,16 @@ class PeerServer {
     std::string host = "127.0.0.1";
     // The port to listen on; 0 means any free one.
     int port = 0;
-    // Null means unencrypted.
+    // Null means unencrypted, which `host` beyond this machine needs `insecure`
+    // for.
     std::shared_ptr<grpc::ServerCredentials> credentials;
+    bool insecure = false;
     // Further services on the same port; they must outlive the server.
     std::vector<grpc::Service*> services;
   };
 
-  // Unavailable: the address cannot be bound. All pointers must outlive this.
+  // Unavailable: the address cannot be bound. InvalidArgument: CheckPlainPeers.
+  // All pointers must outlive this.
   static absl::StatusOr<std::unique_ptr<PeerServer>> Start(
       const Options& options, ReplicaCache* cache, const JobFolders* folders,
       PeerKeys* keys);

@@ -5,17 +5,21 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "common/files.h"
+#include "common/loopback.h"
 #include "common/status_macros.h"
 
 namespace comera::worker {
 
+bool HasPeerTls(const ChannelSecurity& security) {
+  return !security.certificate_file.empty() && !security.ca_file.empty() &&
+         security.ca_file != "system";
+}
+
 absl::StatusOr<PeerTls> MakePeerTls(const ChannelSecurity& security) {
   PeerTls tls;
-  if (security.certificate_file.empty() || security.ca_file.empty() ||
-      security.ca_file == "system") {
-    return tls;
-  }
+  if (!HasPeerTls(security)) return tls;
   ASSIGN_OR_RETURN(const std::string ca, ReadFile(security.ca_file));
   ASSIGN_OR_RETURN(const std::string certificate,
                    ReadFile(security.certificate_file));
@@ -31,6 +35,15 @@ absl::StatusOr<PeerTls> MakePeerTls(const ChannelSecurity& security) {
   client.pem_cert_chain = certificate;
   tls.client = grpc::SslCredentials(client);
   return tls;
+}
+
+absl::Status CheckPlainPeers(const std::string& host) {
+  if (IsLoopback(host) || host == "::1") return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "workers would exchange training states with ", host,
+      " unencrypted: give each its certificate (--cert, --key and --ca=FILE, "
+      "see deploy/tls.sh), or --insecure_peers where nobody else can reach "
+      "that network, or --replica_memory=0 for no copies"));
 }
 
 }  // namespace comera::worker

@@ -8,26 +8,20 @@
 #include <utility>
 #include <vector>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "common/log.h"
+#include "common/files.h"
+#include "common/object_store/s3_bucket.h"
+#include "common/object_store/s3_uploader.h"
 #include "common/status_macros.h"
 #include "proto/data_url.h"
 #include "worker/checkpoint/checkpoint_file.h"
-#include "worker/object_store/s3_bucket.h"
 
 namespace comera::worker {
 namespace {
 
 constexpr absl::string_view kScheme = "s3://";
-// S3's limit.
-constexpr int64_t kMaxParts = 10000;
-// What it is worth to clean up when an upload has failed, perhaps because this
-// daemon ends.
-constexpr int kAbortTries = 2;
-constexpr absl::Duration kAbortTimeout = absl::Seconds(3);
 
 // An object's errors as the store's: another key or another setting of the
 // service may make good what it refuses now.
@@ -38,33 +32,25 @@ absl::Status ToStoreStatus(const absl::Status& status) {
 
 class S3Store : public ArtifactStore {
  public:
-  S3Store(const S3StoreOptions& options, const S3Bucket& bucket,
-          const S3Bucket& hasty, std::string prefix)
+  S3Store(const ObjectClient::Options& client, const S3Bucket& bucket,
+          const S3Uploader& uploader, std::string prefix)
       : bucket_(bucket),
-        hasty_(hasty),
-        reader_(options.client),
-        prefix_(std::move(prefix)),
-        part_bytes_(options.part_bytes) {}
+        uploader_(uploader),
+        reader_(client),
+        prefix_(std::move(prefix)) {}
 
   absl::Status PutFile(const std::string& name, const std::string& path,
                        const std::atomic<bool>& abandoned) override {
     RETURN_IF_ERROR(CheckArtifactName(name));
     ASSIGN_OR_RETURN(const CheckpointFile file, CheckpointFile::Open(path));
-    const std::string key = absl::StrCat(prefix_, name);
-    const auto upload = [&]() -> absl::Status {
-      ASSIGN_OR_RETURN(const std::string id,
-                       bucket_.BeginUpload(key, abandoned));
-      auto abort = absl::MakeCleanup([&] { Abort(key, id); });
-      std::vector<std::string> tags;
-      RETURN_IF_ERROR(SendParts(file, key, id, abandoned, &tags));
-      absl::Status ended = bucket_.EndUpload(key, id, tags, abandoned);
-      // The answer to an earlier try may have been lost on its way.
-      if (absl::IsNotFound(ended)) ended = absl::OkStatus();
-      RETURN_IF_ERROR(ended);
-      std::move(abort).Cancel();
-      return CheckArrived(key, file.size(), abandoned);
-    };
-    const absl::Status status = upload();
+    const absl::Status status = uploader_.Upload(
+        absl::StrCat(prefix_, name), file.size(),
+        [&](const ObjectClient::Sink& sink) {
+          return file.Read(0, [&](std::string_view data) {
+            return sink(absl::string_view(data.data(), data.size()));
+          });
+        },
+        abandoned);
     // The caller must not take it for its file's absence.
     if (absl::IsNotFound(status)) {
       return absl::FailedPreconditionError(status.message());
@@ -139,59 +125,11 @@ class S3Store : public ArtifactStore {
   }
 
  private:
-  absl::Status SendParts(const CheckpointFile& file, const std::string& key,
-                         const std::string& id,
-                         const std::atomic<bool>& abandoned,
-                         std::vector<std::string>* tags) const {
-    const int64_t least = (file.size() + kMaxParts - 1) / kMaxParts;
-    const auto part_bytes = static_cast<size_t>(std::max(part_bytes_, least));
-    std::string part;
-    part.reserve(std::min(part_bytes, static_cast<size_t>(file.size())));
-    const auto send = [&]() -> absl::Status {
-      const int number = static_cast<int>(tags->size()) + 1;
-      ASSIGN_OR_RETURN(std::string tag,
-                       bucket_.UploadPart(key, id, number, part, abandoned));
-      tags->push_back(std::move(tag));
-      part.clear();
-      return absl::OkStatus();
-    };
-    RETURN_IF_ERROR(file.Read(0, [&](std::string_view data) -> absl::Status {
-      while (!data.empty()) {
-        const size_t room = part_bytes - part.size();
-        part.append(data.substr(0, room));
-        data.remove_prefix(std::min(room, data.size()));
-        if (part.size() == part_bytes) RETURN_IF_ERROR(send());
-      }
-      return absl::OkStatus();
-    }));
-    return part.empty() && !tags->empty() ? absl::OkStatus() : send();
-  }
-
-  // Frees the parts of an upload that has failed. What stays is freed by Tidy.
-  void Abort(const std::string& key, const std::string& id) const {
-    const std::atomic<bool> never{false};
-    const absl::Status status = hasty_.AbortUpload(key, id, never);
-    LOG_IF(WARNING, !status.ok())
-        << "parts of an upload are left in the checkpoint store " << status;
-  }
-
-  absl::Status CheckArrived(const std::string& key, int64_t size,
-                            const std::atomic<bool>& abandoned) const {
-    ASSIGN_OR_RETURN(const ObjectLocation location, bucket_.Locate(key));
-    ASSIGN_OR_RETURN(const ObjectVersion version,
-                     reader_.Head(location, abandoned));
-    if (version.size == size) return absl::OkStatus();
-    return absl::UnavailableError(
-        absl::StrCat("the store has ", version.size, " bytes of ", size));
-  }
-
   const S3Bucket bucket_;
-  // Gives up soon.
-  const S3Bucket hasty_;
+  const S3Uploader uploader_;
   const ObjectClient reader_;
   // Empty, or ends with "/".
   const std::string prefix_;
-  const int64_t part_bytes_;
 };
 
 }  // namespace
@@ -239,16 +177,19 @@ absl::StatusOr<std::unique_ptr<ArtifactStore>> OpenS3Store(
         "checkpoint_store: an S3 store needs a key: --s3_credentials_file, or "
         "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment");
   }
+  if (!options.client.ca_file.empty()) {
+    const absl::Status status = ReadFile(options.client.ca_file).status();
+    if (!status.ok()) {
+      return absl::Status(status.code(),
+                          absl::StrCat("data_ca: ", status.message()));
+    }
+  }
   S3Bucket::Options bucket;
   bucket.bucket = url->host;
   bucket.client = options.client;
-  S3Bucket::Options hasty = bucket;
-  hasty.client.tries = kAbortTries;
-  hasty.client.connect_timeout = kAbortTimeout;
-  hasty.client.stall = kAbortTimeout;
   return std::unique_ptr<ArtifactStore>(std::make_unique<S3Store>(
-      options, S3Bucket(bucket, endpoint, keys),
-      S3Bucket(hasty, endpoint, keys),
+      options.client, S3Bucket(bucket, endpoint, keys),
+      S3Uploader(bucket, endpoint, keys, options.part_bytes),
       folder.empty() ? "" : absl::StrCat(folder, "/")));
 }
 

@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "worker/object_store/object_client.h"
-#include "worker/object_store/s3_credentials.h"
+#include "common/object_store/object_client.h"
+#include "common/object_store/s3_credentials.h"
 #include "worker/report/artifact_store.h"
 
 namespace comera::worker {
@@ -41,7 +41,8 @@ bool IsS3Url(absl::string_view place);
 // anything yet.
 //
 // InvalidArgument, FailedPrecondition, or an error of ErrnoStatus, with the
-// flag: URL, endpoint, region or key are malformed, missing or open to others.
+// flag: URL, endpoint, region, key or authorities are malformed, missing or, of
+// the key, open to others.
 absl::StatusOr<std::unique_ptr<ArtifactStore>> OpenS3Store(
     const S3StoreOptions& options);
 

@@ -11,6 +11,11 @@
 #include "worker/checkpoint/checkpoint_file.h"
 
 namespace comera::worker {
+namespace {
+
+constexpr int64_t kStatesOfAPage = 1000;
+
+}  // namespace
 
 StoreKeeper::StoreKeeper(const Options& options, ArtifactStore* store)
     : options_(options), store_(store), thread_([this] { Loop(); }) {}
@@ -48,13 +53,15 @@ void StoreKeeper::Forget(const std::string& job) {
 
 bool StoreKeeper::Flush(absl::Duration timeout) {
   std::unique_lock<std::mutex> lock(mutex_);
-  return changed_.wait_for(lock, absl::ToChronoMilliseconds(timeout), [this] {
-    return !busy_ && waiting_.empty() && expired_.empty();
-  });
+  return changed_.wait_for(lock, absl::ToChronoMilliseconds(timeout),
+                           [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                             return !busy_ && waiting_.empty() &&
+                                    expired_.empty();
+                           });
 }
 
 absl::Time StoreKeeper::NextDue() const {
-  absl::Time next = next_listing_;
+  absl::Time next = std::min(next_listing_, next_tidying_);
   for (const auto& [job, delayed] : delayed_) {
     next = std::min(next, delayed.due);
   }
@@ -97,10 +104,14 @@ void StoreKeeper::Loop() {
       lock.lock();
     } else if (next_listing_ <= SteadyNow()) {
       lock.unlock();
-      const bool listed = ListAndTidy();
+      const absl::Duration pause = List();
       lock.lock();
-      next_listing_ = SteadyNow() + (listed ? options_.relist
-                                            : options_.relist_after_failure);
+      next_listing_ = SteadyNow() + pause;
+    } else if (next_tidying_ <= SteadyNow()) {
+      lock.unlock();
+      Tidy();
+      lock.lock();
+      next_tidying_ = SteadyNow() + options_.tidy;
     } else if (!waiting_.empty()) {
       // Jobs take turns.
       auto next = waiting_.upper_bound(last);
@@ -115,18 +126,26 @@ void StoreKeeper::Loop() {
   }
 }
 
-bool StoreKeeper::ListAndTidy() {
+absl::Duration StoreKeeper::List() {
   absl::StatusOr<StoredStates> states = ListAllStored(store_, abandoned_);
   if (!states.ok()) {
     LOG(WARNING) << "checkpoint store not listed " << states.status();
-    return false;
+    return options_.relist_after_failure;
+  }
+  int64_t count = 0;
+  for (const auto& [job, keys] : *states) {
+    count += static_cast<int64_t>(keys.size());
   }
   if (options_.on_listed) options_.on_listed(*std::move(states));
+  return std::min(options_.relist * (1 + count / kStatesOfAPage),
+                  options_.relist_most);
+}
+
+void StoreKeeper::Tidy() {
   const absl::Status tidied =
       TidyStored(store_, options_.leftovers_age, abandoned_);
   LOG_IF(WARNING, !tidied.ok() && !abandoned_)
       << "checkpoint store not tidied " << tidied;
-  return true;
 }
 
 void StoreKeeper::Delete(const std::string& job, const StateKey& key) {

@@ -37,9 +37,15 @@ class StoreKeeper {
     std::string path;  // the saved file on this machine
   };
   struct Options {
-    // How often all of the store is listed, and how soon again if that fails.
-    absl::Duration relist = absl::Hours(1);
+    // How often all of the store is listed, for each thousand states that it
+    // has, which is a page of a bucket's listing; how seldom at most, and how
+    // soon again if that fails. What a machine that is gone uploaded last is
+    // found so, and the coordinator waits minutes for it (--checkpoint_wait).
+    absl::Duration relist = absl::Minutes(4);
+    absl::Duration relist_most = absl::Hours(1);
     absl::Duration relist_after_failure = absl::Minutes(1);
+    // How often leftovers of uploads are looked for.
+    absl::Duration tidy = absl::Hours(1);
     // How soon a state is tried again.
     absl::Duration retry_after = absl::Seconds(30);
     // When what is left of an upload counts as given up.
@@ -81,8 +87,9 @@ class StoreKeeper {
   // Moves the tasks that are due from `delayed_` to `waiting_`.
   void WakeDelayed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Time NextDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns whether the listing succeeded.
-  bool ListAndTidy();
+  // Returns how soon to list again.
+  absl::Duration List();
+  void Tidy();
   void Delete(const std::string& job, const StateKey& key);
   void Copy(const Task& task);
   // Aborted: the store has a state of a later attempt.
@@ -97,6 +104,7 @@ class StoreKeeper {
   std::map<std::string, Delayed> delayed_ ABSL_GUARDED_BY(mutex_);
   std::set<std::pair<std::string, StateKey>> expired_ ABSL_GUARDED_BY(mutex_);
   absl::Time next_listing_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  absl::Time next_tidying_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   // Ends the exchange with the store that is under way.

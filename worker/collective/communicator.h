@@ -1,10 +1,13 @@
 #ifndef COMERA_WORKER_COLLECTIVE_COMMUNICATOR_H_
 #define COMERA_WORKER_COLLECTIVE_COMMUNICATOR_H_
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "worker/collective/bfloat16.h"
 
 namespace comera::collective {
 
@@ -37,6 +40,25 @@ class Communicator {
   // values[i] becomes the sum of values[i] over all members, bit-equal on every
   // member and from run to run. All members give the same size (0 is allowed).
   virtual absl::Status AllReduce(absl::Span<float> values) = 0;
+  // The same in about half the bytes: each member rounds its values to
+  // bfloat16, the sum is formed in float32 and rounded once more, so that it is
+  // off by at most 2^-7 of the sum of the absolute values. The last
+  // `exact_tail` values are summed as AllReduce does. Where nothing is sent,
+  // nothing is rounded: with one member the values stay. By default only the
+  // numbers are rounded, not the bytes saved.
+  virtual absl::Status AllReduceCompressed(absl::Span<float> values,
+                                           size_t exact_tail) {
+    const absl::Span<float> rounded =
+        values.subspan(0, values.size() - std::min(exact_tail, values.size()));
+    const auto round = [&] {
+      if (world_size() == 1) return;
+      for (float& value : rounded) value = FromBfloat16(ToBfloat16(value));
+    };
+    round();
+    const absl::Status status = AllReduce(values);
+    round();
+    return status;
+  }
   // Copies the bytes of `root` to all.
   virtual absl::Status Broadcast(absl::Span<char> bytes, int root) = 0;
   virtual absl::Status Barrier() = 0;

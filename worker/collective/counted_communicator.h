@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "worker/collective/communicator.h"
@@ -22,6 +23,11 @@ class CountedCommunicator : public Communicator {
   absl::Status AllReduce(absl::Span<float> values) override {
     ++begun_;
     return inner_->AllReduce(values);
+  }
+  absl::Status AllReduceCompressed(absl::Span<float> values,
+                                   size_t exact_tail) override {
+    ++begun_;
+    return inner_->AllReduceCompressed(values, exact_tail);
   }
   absl::Status Broadcast(absl::Span<char> bytes, int root) override {
     ++begun_;

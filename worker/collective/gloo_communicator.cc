@@ -3,7 +3,9 @@
 
 #include <net/if.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -11,12 +13,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/status_macros.h"
+#include "worker/collective/bfloat16.h"
 #include "worker/collective/gloo_mesh.h"
 
 namespace comera::collective {
 namespace {
 
-enum class Operation { kAllReduce, kBroadcast, kBarrier };
+// The most values that are summed by halving and doubling, a measured figure
+// (tests/bench:all_reduce).
+constexpr size_t kMostHalved = size_t{1} << 18;
+
+enum class Operation { kAllReduce, kBroadcast, kBarrier, kCompressed };
 
 class GlooCommunicator : public Communicator {
  public:
@@ -31,7 +38,19 @@ class GlooCommunicator : public Communicator {
 
   absl::Status AllReduce(absl::Span<float> values) override {
     return Run(Operation::kAllReduce, values.size(), 0,
-               [&] { return RingAllReduce(values); });
+               [&] { return Sum(values); });
+  }
+
+  absl::Status AllReduceCompressed(absl::Span<float> values,
+                                   size_t exact_tail) override {
+    const size_t rounded = values.size() - std::min(exact_tail, values.size());
+    // The tail is exact on all members or on none.
+    return Run(Operation::kCompressed, values.size(),
+               static_cast<int>(values.size() - rounded),
+               [&]() -> absl::Status {
+                 RETURN_IF_ERROR(CompressedAllReduce(values.first(rounded)));
+                 return Sum(values.subspan(rounded));
+               });
   }
 
   absl::Status Broadcast(absl::Span<char> bytes, int root) override {
@@ -96,38 +115,128 @@ class GlooCommunicator : public Communicator {
     return (rank % world_size() + world_size()) % world_size();
   }
 
+  // Part `index` of `values`, counted round the ring: one of as many as there
+  // are members, of about equal size.
+  template <typename T>
+  absl::Span<T> Chunk(absl::Span<T> values, int index) const {
+    const size_t ranks = world_size();
+    const size_t i = Wrap(index);
+    const size_t begin = values.size() * i / ranks;
+    return values.subspan(begin, values.size() * (i + 1) / ranks - begin);
+  }
+
+  template <typename T>
+  static absl::Span<char> Bytes(absl::Span<T> values) {
+    return absl::Span<char>(reinterpret_cast<char*>(values.data()),
+                            values.size() * sizeof(T));
+  }
+
   absl::Status Exchange(int to, absl::Span<const char> out, int from,
                         absl::Span<char> in) {
     return mesh_->Exchange(tag_, {Wrap(to), out}, {Wrap(from), in}, deadline_);
+  }
+
+  // The way for this many values: halving and doubling takes fewer messages,
+  // one after the other, than a ring; a ring sends fewer bytes where the number
+  // of members is no power of two, and in pieces that fit caches.
+  absl::Status Sum(absl::Span<float> values) {
+    return values.size() <= kMostHalved ? HalvingDoublingAllReduce(values)
+                                        : RingAllReduce(values);
+  }
+
+  // In round d (half of the members, a quarter, ..., 1) each member exchanges
+  // half of what it still sums with the member whose rank differs in bit d, and
+  // sums the other half; the same rounds backwards spread the sums. Members
+  // beyond the largest power of two give their values to one below it first,
+  // and get the sums last.
+  absl::Status HalvingDoublingAllReduce(absl::Span<float> values) {
+    int core = 1;
+    while (core * 2 <= world_size()) core *= 2;
+    const bool beyond = rank() >= core;
+    const bool has_beyond = rank() + core < world_size();
+    scratch_.resize(values.size());
+    if (beyond) {
+      RETURN_IF_ERROR(Exchange(rank() - core, Bytes(values), 0, {}));
+      return Exchange(0, {}, rank() - core, Bytes(values));
+    }
+    const auto add = [&](int from, absl::Span<const char> out,
+                         absl::Span<float> to) -> absl::Status {
+      const auto got = absl::MakeSpan(scratch_).subspan(0, to.size());
+      RETURN_IF_ERROR(Exchange(from, out, from, Bytes(got)));
+      for (size_t i = 0; i < to.size(); ++i) to[i] += got[i];
+      return absl::OkStatus();
+    };
+    if (has_beyond) RETURN_IF_ERROR(add(rank() + core, {}, values));
+    // What this member sums, and in each round what it gives up.
+    absl::Span<float> kept = values;
+    std::vector<absl::Span<float>> given, keeps;
+    for (int d = core / 2; d >= 1; d /= 2) {
+      const size_t half = kept.size() / 2;
+      const bool upper = (rank() & d) != 0;
+      given.push_back(upper ? kept.first(half) : kept.subspan(half));
+      kept = upper ? kept.subspan(half) : kept.first(half);
+      keeps.push_back(kept);
+      RETURN_IF_ERROR(add(rank() ^ d, Bytes(given.back()), kept));
+    }
+    for (int d = 1; d < core; d *= 2) {
+      RETURN_IF_ERROR(Exchange(rank() ^ d, Bytes(keeps.back()), rank() ^ d,
+                               Bytes(given.back())));
+      keeps.pop_back();
+      given.pop_back();
+    }
+    if (!has_beyond) return absl::OkStatus();
+    return Exchange(rank() + core, Bytes(values), 0, {});
   }
 
   // Reduce-scatter, then all-gather: the sum of chunk c starts at member c and
   // goes round the ring, each member adding its part; the finished chunks go
   // round once more.
   absl::Status RingAllReduce(absl::Span<float> values) {
-    const size_t ranks = world_size();
-    const auto chunk = [&](int index) {
-      const size_t i = Wrap(index);
-      const size_t begin = values.size() * i / ranks;
-      return values.subspan(begin, values.size() * (i + 1) / ranks - begin);
-    };
-    const auto bytes = [](absl::Span<float> floats) {
-      return absl::Span<char>(reinterpret_cast<char*>(floats.data()),
-                              floats.size() * sizeof(float));
-    };
-    scratch_.resize(values.size() / ranks + 1);
+    const auto chunk = [&](int index) { return Chunk(values, index); };
+    scratch_.resize(values.size() / world_size() + 1);
     for (int step = 0; step < world_size() - 1; ++step) {
       const absl::Span<float> mine = chunk(rank() - step - 1);
       const absl::Span<float> got =
           absl::MakeSpan(scratch_).subspan(0, mine.size());
-      RETURN_IF_ERROR(Exchange(rank() + 1, bytes(chunk(rank() - step)),
-                               rank() - 1, bytes(got)));
+      RETURN_IF_ERROR(Exchange(rank() + 1, Bytes(chunk(rank() - step)),
+                               rank() - 1, Bytes(got)));
       for (size_t i = 0; i < mine.size(); ++i) mine[i] += got[i];
     }
     for (int step = 0; step < world_size() - 1; ++step) {
-      RETURN_IF_ERROR(Exchange(rank() + 1, bytes(chunk(rank() + 1 - step)),
-                               rank() - 1, bytes(chunk(rank() - step))));
+      RETURN_IF_ERROR(Exchange(rank() + 1, Bytes(chunk(rank() + 1 - step)),
+                               rank() - 1, Bytes(chunk(rank() - step))));
     }
+    return absl::OkStatus();
+  }
+
+  // Every member receives its chunk of all others' rounded values, sums them in
+  // float32 and rounds the sum; the rounded sums go round the ring. A ring of
+  // partial sums would round them at every member.
+  absl::Status CompressedAllReduce(absl::Span<float> values) {
+    rounded_.resize(values.size());
+    std::transform(values.begin(), values.end(), rounded_.begin(), ToBfloat16);
+    const auto chunk = [&](int index) {
+      return Chunk(absl::MakeSpan(rounded_), index);
+    };
+    const absl::Span<uint16_t> own = chunk(rank());
+    const absl::Span<float> sums = Chunk(values, rank());
+    std::transform(own.begin(), own.end(), sums.begin(), FromBfloat16);
+    received_.resize(own.size());
+    for (int step = 1; step < world_size(); ++step) {
+      RETURN_IF_ERROR(Exchange(rank() + step, Bytes(chunk(rank() + step)),
+                               rank() - step,
+                               Bytes(absl::MakeSpan(received_))));
+      for (size_t i = 0; i < sums.size(); ++i) {
+        sums[i] += FromBfloat16(received_[i]);
+      }
+    }
+    std::transform(sums.begin(), sums.end(), own.begin(), ToBfloat16);
+    for (int step = 0; step < world_size() - 1; ++step) {
+      RETURN_IF_ERROR(Exchange(rank() + 1, Bytes(chunk(rank() - step)),
+                               rank() - 1, Bytes(chunk(rank() - step - 1))));
+    }
+    std::transform(rounded_.begin(), rounded_.end(), values.begin(),
+                   FromBfloat16);
     return absl::OkStatus();
   }
 
@@ -165,6 +274,7 @@ class GlooCommunicator : public Communicator {
   uint32_t tag_ = 0;
   absl::Time deadline_;
   std::vector<float> scratch_;
+  std::vector<uint16_t> rounded_, received_;  // bfloat16
   absl::Status error_;
 };
 
@@ -181,6 +291,11 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateGlooCommunicator(
       options.connect_timeout < absl::Milliseconds(1)) {
     return absl::InvalidArgumentError("time-outs must be at least 1 ms");
   }
+  if (options.tls && options.tls->key.size() != GangTls::kKeyBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tls.key: ", options.tls->key.size(), " bytes, not ",
+                     GangTls::kKeyBytes));
+  }
   std::unique_ptr<GlooMesh> mesh;
   if (options.world_size > 1) {
     if (rendezvous == nullptr) {
@@ -196,6 +311,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateGlooCommunicator(
     mesh_options.world_size = options.world_size;
     mesh_options.host = options.host;
     mesh_options.interface = options.interface;
+    mesh_options.tls = options.tls;
     mesh_options.connect_timeout = options.connect_timeout;
     ASSIGN_OR_RETURN(mesh, GlooMesh::Connect(mesh_options, rendezvous));
   }

@@ -140,7 +140,8 @@ absl::StatusOr<std::unique_ptr<GlooMesh>> GlooMesh::Connect(
     std::shared_ptr<gloo::transport::Device> device;
     {
       const ScopedSignalMask mask(/*all=*/true);
-      device = gloo::transport::tcp::CreateDevice(attr);
+      device = options.tls ? CreateTlsDevice(attr, *options.tls)
+                           : gloo::transport::tcp::CreateDevice(attr);
     }
     context = std::make_shared<gloo::rendezvous::Context>(options.rank,
                                                           options.world_size);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "worker/collective/gloo_tls.h"
 #include "worker/collective/rendezvous.h"
 
 namespace gloo {
@@ -30,12 +32,16 @@ struct GlooMeshOptions {
   std::string host;
   std::string interface;
   absl::Duration connect_timeout;
+  // Connections are TLS with this key (gloo_tls.h); none: they are plain.
+  std::optional<GangTls> tls;
 };
 
 // Gloo's TCP connections of one member to all others, with one addition: the
 // loss of any peer is noticed at once and ends the transfer under way, also
 // one with another peer. (Gloo's own collectives wait on buffers that cannot
-// be woken from outside when their peer dies at the wrong moment.)
+// be woken from outside: closing their context from another thread leaves them
+// waiting until their time-out, and so does now and then the end of a peer;
+// tests/bench:all_reduce --faults shows both.)
 //
 // Thread safety: one thread calls Exchange; Break may be called from any.
 //

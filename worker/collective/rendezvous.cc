@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -74,10 +75,20 @@ absl::Status CheckKey(std::string_view key) {
   return absl::OkStatus();
 }
 
+// The folder keeps others out, so the file may be read by all: a member that
+// runs as another user than its worker has to read what the worker delivers,
+// whatever the worker's umask.
 absl::Status WriteNewFile(const std::string& path, std::string_view contents) {
   const int fd =
       open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd < 0) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  if (fchmod(fd, 0644) != 0) {
+    const absl::Status status =
+        ErrnoStatus(errno, absl::StrCat("chmod ", path));
+    close(fd);
+    unlink(path.c_str());
+    return status;
+  }
   while (!contents.empty()) {
     const ssize_t n = write(fd, contents.data(), contents.size());
     if (n < 0 && errno == EINTR) continue;
@@ -98,6 +109,15 @@ absl::Status WriteNewFile(const std::string& path, std::string_view contents) {
 
 absl::StatusOr<FileRendezvous> FileRendezvous::Open(const std::string& folder) {
   RETURN_IF_ERROR(MakeDirectories(folder));
+  struct stat found = {};
+  if (stat(folder.c_str(), &found) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("stat ", folder));
+  }
+  // The entries are for the gang's members alone: one of them is its key.
+  if (found.st_uid == geteuid() && (found.st_mode & 0777) != 0700 &&
+      chmod(folder.c_str(), 0700) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("chmod ", folder));
+  }
   return FileRendezvous(folder);
 }
 

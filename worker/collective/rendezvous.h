@@ -36,12 +36,14 @@ class Rendezvous {
 
 // A Rendezvous over a folder: one file per key, its name the key with every
 // byte outside [A-Za-z0-9_-] written as %XX. Several processes may use the
-// folder at once; a reader sees a value whole or not at all.
+// folder at once; a reader sees a value whole or not at all. No other user can
+// look into the folder.
 class FileRendezvous : public Rendezvous {
  public:
   using Entry = std::pair<std::string, std::string>;
 
-  // The folder is made if it is missing.
+  // The folder is made if it is missing, and closed to other users if it is
+  // this one's.
   static absl::StatusOr<FileRendezvous> Open(const std::string& folder);
 
   absl::Status Set(std::string_view key, std::string_view value) override;

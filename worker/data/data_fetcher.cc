@@ -141,9 +141,9 @@ void DataFetcher::Report() {
     lock.unlock();
     for (const auto& [id, event] : heartbeats) observer_->OnFetching(id, event);
     lock.lock();
-    changed_.wait_for(lock,
-                      absl::ToChronoMilliseconds(options_.report_interval),
-                      [this] { return ending_; });
+    changed_.wait_for(
+        lock, absl::ToChronoMilliseconds(options_.report_interval),
+        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return ending_; });
   }
 }
 
@@ -188,7 +188,9 @@ absl::StatusOr<v1::JobSpec> DataFetcher::Fetch(Task* task) {
     std::unique_lock<std::mutex> lock(mutex_);
     task->problem = std::string(spec.status().message());
     changed_.wait_for(lock, absl::ToChronoMilliseconds(backoff.Next()),
-                      [&] { return task->cancelled.load(); });
+                      [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                        return task->cancelled.load();
+                      });
   }
 }
 

@@ -48,7 +48,11 @@ absl::StatusOr<std::unique_ptr<DatasetCache>> DatasetCache::Open(
     const std::string& folder, const Options& options) {
   std::unique_ptr<DatasetCache> cache(new DatasetCache(folder, options));
   std::error_code error;
-  fs::remove_all(folder + "/views", error);
+  for (const fs::path& view : Children(folder + "/views")) {
+    if (options.kept_views.count(view.filename().string()) == 0) {
+      fs::remove_all(view, error);
+    }
+  }
   for (const char* name : {"/blobs", "/partial", "/views", "/versions"}) {
     RETURN_IF_ERROR(MakeDirectories(folder + name));
   }
@@ -61,6 +65,7 @@ absl::StatusOr<std::unique_ptr<DatasetCache>> DatasetCache::Open(
   const std::lock_guard<std::mutex> lock(cache->mutex_);
   cache->Scan();
   cache->ScanVersions();
+  cache->ScanViews();
   return cache;
 }
 
@@ -88,6 +93,40 @@ void DatasetCache::ScanVersions() {
       versions_[path.filename().string()] = *sha256;
     } else {
       unlink(path.c_str());
+    }
+  }
+}
+
+// A blob whose links are not known would take its space even when evicted.
+void DatasetCache::ScanViews() {
+  if (options_.kept_views.empty()) return;
+  std::map<ino_t, Entry*> entries;
+  struct stat info;
+  for (auto& [sha256, entry] : entries_) {
+    if (lstat(BlobPath(sha256).c_str(), &info) == 0) {
+      entries[info.st_ino] = &entry;
+    }
+  }
+  for (const std::string& digest : options_.kept_views) {
+    if (!IsSha256(digest)) continue;
+    std::error_code error;
+    for (fs::recursive_directory_iterator it(View(digest), error), end;
+         !error && it != end; it.increment(error)) {
+      const std::string path = it->path().string();
+      if (lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+      const auto entry = entries.find(info.st_ino);
+      if (entry != entries.end()) entry->second->links.insert(path);
+    }
+  }
+}
+
+void DatasetCache::KeepView(const std::string& digest, Lease* lease) {
+  const std::string beginning = View(digest) + "/";
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (auto& [sha256, entry] : entries_) {
+    const auto link = entry.links.lower_bound(beginning);
+    if (link != entry.links.end() && absl::StartsWith(*link, beginning)) {
+      AddUse(sha256, entry, lease);
     }
   }
 }

@@ -42,6 +42,9 @@ class DatasetCache {
     int64_t max_bytes = int64_t{64} << 30;
     // The space to leave free on the disk.
     int64_t min_free_bytes = int64_t{256} << 20;
+    // The digests of the views from which members of an earlier process still
+    // read. See KeepView.
+    std::set<std::string> kept_views;
   };
 
   // Keeps the blobs in use from being evicted. Move-only; not thread-safe.
@@ -66,8 +69,8 @@ class DatasetCache {
     std::function<void(int64_t)> on_bytes;
   };
 
-  // Opens the cache and removes the views of earlier processes. Unavailable:
-  // the folder cannot be used.
+  // Opens the cache and removes the views of earlier processes that are not to
+  // be kept. Unavailable: the folder cannot be used.
   static absl::StatusOr<std::unique_ptr<DatasetCache>> Open(
       const std::string& folder, const Options& options);
 
@@ -101,6 +104,9 @@ class DatasetCache {
   absl::Status Link(const std::string& sha256, const std::string& digest,
                     const std::string& path);
 
+  // Adds the blobs that a kept view has under its names to `lease`.
+  void KeepView(const std::string& digest, Lease* lease);
+
   // The bytes of complete blobs and of reservations.
   int64_t used_bytes() const;
   // Wakes callers that wait for another's fetch, so that they check whether
@@ -127,6 +133,7 @@ class DatasetCache {
   std::string VersionPath(const std::string& version) const;
   void Scan() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ScanVersions() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ScanViews() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Counts one more use and renews the time of the last one.
   void AddUse(const std::string& sha256, Entry& entry, Lease* lease)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -9,12 +9,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/object_store/object_client.h"
+#include "common/object_store/s3_credentials.h"
+#include "common/object_store/s3_endpoint.h"
+#include "common/object_store/s3_key_source.h"
 #include "proto/data_url.h"
 #include "worker/data/blob_source.h"
-#include "worker/object_store/object_client.h"
-#include "worker/object_store/s3_credentials.h"
-#include "worker/object_store/s3_endpoint.h"
-#include "worker/object_store/s3_key_source.h"
 
 namespace comera::worker {
 

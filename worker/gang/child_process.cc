@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/gang/file_rules.h"
 #include "worker/gang/member_environment.h"
 
 namespace comera::worker {
@@ -69,6 +70,15 @@ absl::Status MakePipe(Descriptor& read_end, Descriptor& write_end) {
   return absl::OkStatus();
 }
 
+// Takes the caller's descriptor, or makes a pipe if that is -1.
+absl::Status OpenOutput(int given, Descriptor& read_end,
+                        Descriptor& write_end) {
+  if (given < 0) return MakePipe(read_end, write_end);
+  write_end.Reset(fcntl(given, F_DUPFD_CLOEXEC, 0));
+  if (write_end.get() < 0) return Errno(errno, "output");
+  return absl::OkStatus();
+}
+
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
   std::vector<char*> pointers;
   for (std::string& string : strings) pointers.push_back(string.data());
@@ -105,8 +115,11 @@ bool BecomeUser(const MemberUser& user) {
   }
   // Keeps the programs that it starts from gaining rights.
   good = good && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+  if (good && confinement.file_rules >= 0) {
+    good = FileRules::Apply(confinement.file_rules);
+  }
   // Comes after the change of user, which clears it.
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (!confinement.survives) prctl(PR_SET_PDEATHSIG, SIGKILL);
   // The parent may have died before prctl.
   if (getppid() != parent) _exit(127);
   for (int signal = 1; signal < NSIG; ++signal) {
@@ -146,8 +159,8 @@ absl::StatusOr<ChildProcess> StartChild(
                     : open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (in.get() < 0) return Errno(errno, "standard input");
   Descriptor out_read, out_write, err_read, err_write, fail_read, fail_write;
-  RETURN_IF_ERROR(MakePipe(out_read, out_write));
-  RETURN_IF_ERROR(MakePipe(err_read, err_write));
+  RETURN_IF_ERROR(OpenOutput(confinement.standard_output, out_read, out_write));
+  RETURN_IF_ERROR(OpenOutput(confinement.standard_error, err_read, err_write));
   RETURN_IF_ERROR(MakePipe(fail_read, fail_write));
 
   const pid_t parent = getpid();
@@ -175,8 +188,9 @@ absl::StatusOr<ChildProcess> StartChild(
     while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) continue;
     return status;
   }
-  fcntl(out_read.get(), F_SETFL, O_NONBLOCK);
-  fcntl(err_read.get(), F_SETFL, O_NONBLOCK);
+  for (const Descriptor* end : {&out_read, &err_read}) {
+    if (end->get() >= 0) fcntl(end->get(), F_SETFL, O_NONBLOCK);
+  }
   ChildProcess child;
   child.pid = pid;
   child.pidfd = pidfd.Release();

@@ -14,6 +14,7 @@
 #include "common/files.h"
 #include "common/status_macros.h"
 #include "google/protobuf/util/json_util.h"
+#include "google/protobuf/util/time_util.h"
 #include "worker/gang/gang.h"
 #include "worker/trainer/process/task.pb.h"
 
@@ -110,6 +111,13 @@ std::string JobFolders::Log(const v1::MemberKey& rank) const {
                       rank.rank(), ".log");
 }
 
+std::string JobFolders::Events(const v1::MemberKey& rank) const {
+  return absl::StrCat(Attempt(rank.job(), rank.attempt()), "/rank-",
+                      rank.rank(), "/events");
+}
+
+std::string JobFolders::Lease() const { return data_dir_ + "/lease"; }
+
 std::vector<std::string> JobFolders::WritableFolders(const std::string& job,
                                                      int64_t attempt) const {
   return {Work(job), Rendezvous(job, attempt),
@@ -118,7 +126,8 @@ std::vector<std::string> JobFolders::WritableFolders(const std::string& job,
 
 absl::StatusOr<std::string> JobFolders::WriteTask(
     const v1::MemberAssignment& assignment, int threads,
-    const std::string& address, v1::ResourceSpec::Device device) const {
+    const std::string& address, v1::ResourceSpec::Device device,
+    absl::Duration lease) const {
   const std::string& job = assignment.job();
   trainer::TrainerTask task;
   task.set_job(job.substr(job.rfind('/') + 1));
@@ -137,6 +146,12 @@ absl::StatusOr<std::string> JobFolders::WriteTask(
   if (assignment.resume() && assignment.has_start()) {
     task.mutable_start()->set_attempt(assignment.start().attempt());
     task.mutable_start()->set_step(assignment.start().step());
+  }
+  if (lease > absl::ZeroDuration()) {
+    task.set_lease_file(Lease());
+    *task.mutable_lease() =
+        google::protobuf::util::TimeUtil::NanosecondsToDuration(
+            absl::ToInt64Nanoseconds(lease));
   }
   task.set_snapshot_every_steps(
       assignment.spec().checkpoint().snapshot_every_steps());

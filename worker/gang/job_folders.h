@@ -16,10 +16,12 @@ namespace comera::worker {
 // The layout of jobs' files below the worker's data folder:
 //   jobs/<id>/work/                     checkpoints and model; all attempts
 //   jobs/<id>/epoch-<n>/rank-<r>/task.json
+//   jobs/<id>/epoch-<n>/rank-<r>/events
 //   jobs/<id>/epoch-<n>/rendezvous/
 //   jobs/<id>/epoch-<n>/tmp/
 //   jobs/<id>/logs/<n>-<r>.log
 //   cache/                              vocabularies and tokenised data
+//   lease                               touched while the worker runs
 // Jobs are named `jobs/<id>`, as everywhere. Thread-safe.
 class JobFolders {
  public:
@@ -35,14 +37,20 @@ class JobFolders {
   std::string Start(const std::string& job) const;
   std::string Rendezvous(const std::string& job, int64_t attempt) const;
   std::string Log(const v1::MemberKey& rank) const;
+  // The file of the member's events, removed with the attempt.
+  std::string Events(const v1::MemberKey& rank) const;
+  // The file by which members see that their worker runs.
+  std::string Lease() const;
 
   // Writes the member's task file, makes its folders, and returns the file's
   // path. `address` is where members on other workers reach this machine;
-  // `device` is the device of the member's slot.
+  // `device` is the device of the member's slot; `lease` is how long the member
+  // goes on without this worker, 0 if it ends with it.
   absl::StatusOr<std::string> WriteTask(
       const v1::MemberAssignment& assignment, int threads,
       const std::string& address,
-      v1::ResourceSpec::Device device = v1::ResourceSpec::CPU) const;
+      v1::ResourceSpec::Device device = v1::ResourceSpec::CPU,
+      absl::Duration lease = absl::ZeroDuration()) const;
 
   // The jobs that have files here other than logs.
   std::vector<std::string> Jobs() const;

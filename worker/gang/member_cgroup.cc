@@ -13,6 +13,7 @@
 #include <sstream>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
@@ -90,7 +91,8 @@ std::string Enable(const std::string& folder) {
     if (error == EBUSY) {
       // A group that enables controllers for others must hold no process
       // itself.
-      const std::string own = folder + "/comera-daemon";
+      const std::string own =
+          absl::StrCat(folder, "/", MemberCgroups::kDaemonGroup);
       mkdir(own.c_str(), 0755);
       if (Write(own + "/cgroup.procs", "0") == 0) {
         error = Write(file, absl::StrCat("+", one));
@@ -104,7 +106,7 @@ std::string Enable(const std::string& folder) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MemberCgroups>> MemberCgroups::Create(
-    const std::string& parent) {
+    const std::string& parent, bool members_survive) {
   std::string folder = parent;
   if (folder.empty()) {
     const std::string mount = MountPoint();
@@ -114,6 +116,9 @@ absl::StatusOr<std::unique_ptr<MemberCgroups>> MemberCgroups::Create(
     folder = mount + OwnGroup();
     while (folder.back() == '/') folder.pop_back();
   }
+  const std::string own_group = absl::StrCat("/", kDaemonGroup);
+  const bool has_own = absl::EndsWith(folder, own_group);
+  if (has_own) folder.resize(folder.size() - own_group.size());
   const std::string ranks = folder + "/comera-ranks";
   if (mkdir(ranks.c_str(), 0755) != 0 && errno != EEXIST) {
     return Cannot("mkdir " + ranks, errno);
@@ -123,7 +128,7 @@ absl::StatusOr<std::unique_ptr<MemberCgroups>> MemberCgroups::Create(
     rmdir(ranks.c_str());
     return Cannot("write " + ranks + "/cgroup.kill", error);
   }
-  Enable(folder);
+  if (!members_survive || has_own) Enable(folder);
   return std::unique_ptr<MemberCgroups>(
       new MemberCgroups(ranks, Enable(ranks)));
 }
@@ -134,7 +139,10 @@ MemberCgroups::~MemberCgroups() { rmdir(folder_.c_str()); }
 absl::StatusOr<std::shared_ptr<MemberCgroup>> MemberCgroups::Make(
     const std::string& name, const Limits& limits) const {
   const std::string path = absl::StrCat(folder_, "/", name);
-  if (mkdir(path.c_str(), 0755) != 0) {
+  // An empty group of that name was left by an earlier daemon.
+  if (mkdir(path.c_str(), 0755) != 0 &&
+      (errno != EEXIST || rmdir(path.c_str()) != 0 ||
+       mkdir(path.c_str(), 0755) != 0)) {
     return absl::UnavailableError(
         absl::StrCat("mkdir ", path, ": ", strerror(errno)));
   }
@@ -166,6 +174,17 @@ absl::StatusOr<std::shared_ptr<MemberCgroup>> MemberCgroups::Make(
   return std::shared_ptr<MemberCgroup>(new MemberCgroup(path, procs));
 }
 
+absl::StatusOr<std::shared_ptr<MemberCgroup>> MemberCgroups::Adopt(
+    const std::string& path) {
+  const int procs =
+      open((path + "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC);
+  if (procs < 0) {
+    return absl::NotFoundError(
+        absl::StrCat("open ", path, "/cgroup.procs: ", strerror(errno)));
+  }
+  return std::shared_ptr<MemberCgroup>(new MemberCgroup(path, procs));
+}
+
 bool MemberCgroup::Empty() const {
   return Read(path_ + "/cgroup.events").find("populated 0") !=
          std::string::npos;
@@ -183,6 +202,7 @@ bool MemberCgroup::KillAll(absl::Duration timeout) {
 
 MemberCgroup::~MemberCgroup() {
   close(procs_);
+  if (keep_) return;
   LOG_IF(ERROR, rmdir(path_.c_str()) != 0)
       << "cgroup not removed path=" << path_ << " " << strerror(errno);
 }

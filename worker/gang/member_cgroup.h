@@ -24,6 +24,8 @@ class MemberCgroup {
   // empty, false if it is not within `timeout`.
   bool KillAll(absl::Duration timeout);
   bool Empty() const;
+  // Leaves the group to another daemon: the destructor does not remove it.
+  void Keep() { keep_ = true; }
   const std::string& path() const { return path_; }
 
  private:
@@ -33,6 +35,7 @@ class MemberCgroup {
 
   const std::string path_;
   const int procs_;
+  bool keep_ = false;
 };
 
 // Makes control groups for members. Thread-safe.
@@ -50,13 +53,22 @@ class MemberCgroups {
   // controllers as far as they exist; groups without them can still be killed.
   // FailedPrecondition, with the reason: there is no cgroup v2 that this
   // process may write to.
+  //
+  // Where members outlive the daemon, the group of this process gets no
+  // controllers, because a group that has some can hold no process, the next
+  // daemon among them. Only below a group called kDaemonGroup, which the system
+  // made for the daemon alone, are limits possible then.
   static absl::StatusOr<std::unique_ptr<MemberCgroups>> Create(
-      const std::string& parent = "");
+      const std::string& parent = "", bool members_survive = false);
+  static constexpr char kDaemonGroup[] = "comera-daemon";
   ~MemberCgroups();
 
   // Makes a group; `name` must be unique. Unavailable: the system refused.
   absl::StatusOr<std::shared_ptr<MemberCgroup>> Make(
       const std::string& name, const Limits& limits) const;
+  // Takes over the group of an earlier daemon's member. NotFound: it is gone.
+  static absl::StatusOr<std::shared_ptr<MemberCgroup>> Adopt(
+      const std::string& path);
   // The controllers that can limit groups, e.g. "memory pids"; may be empty.
   const std::string& controllers() const { return controllers_; }
 

@@ -90,6 +90,10 @@ v1::Failure FailureOfExit(const MemberExit& exit, const v1::MemberKey& rank,
     failure_class = v1::OUT_OF_MEMORY;
     message = absl::StrCat("the kernel killed member ", rank.rank(),
                            " for want of memory");
+  } else if (!exit.known) {
+    message = absl::StrCat("member ", rank.rank(),
+                           " ended, no child any more of the worker, which was "
+                           "restarted, and did not say how");
   } else if (exit.signal != 0) {
     message = absl::StrCat("member ", rank.rank(), " was ended by signal ",
                            exit.signal, " (", strsignal(exit.signal), ")");

@@ -103,12 +103,13 @@ MemberTable::Actions MemberTable::Reconcile(absl::Time now) {
       if (shutting_down_) rank.stop_why = "the worker was shut down";
       actions.stop.push_back(rank.id);
     }
-    if (rank.uploading) {
-      actions.abandon.push_back(ToProto(key));
+    if (!rank.uploading) continue;
+    // A member that has finished before it heard of the stop still delivers its
+    // model; the coordinator refuses what it does not want any more.
+    actions.stop_retrying.push_back(ToProto(key));
+    if (shutting_down_) {
       rank.uploading = false;
-      if (shutting_down_) {
-        rank.failure = ShutDownFailure(ToProto(key), false, "", now);
-      }
+      rank.failure = ShutDownFailure(ToProto(key), false, "", now);
       End(rank);
     }
   }
@@ -119,18 +120,24 @@ MemberTable::Actions MemberTable::Reconcile(absl::Time now) {
     begun_[{assignment.job(), assignment.rank()}] = assignment.attempt();
     // Keeps the end of an older attempt from removing this one's files.
     finished_jobs_.erase(assignment.job());
-    Member& rank = ranks_[key];
-    rank.id = next_id_++;
-    rank.assignment = assignment;
-    rank.progress_time = rank.heard_time = steady_();
-    rank.status.set_job(assignment.job());
-    rank.status.set_attempt(assignment.attempt());
-    rank.status.set_rank(assignment.rank());
-    rank.status.set_slot(assignment.slot());
-    rank.status.set_phase(v1::MemberStatus::STARTING);
+    const Member& rank = ranks_[key] = Begin(next_id_++, assignment);
     actions.start.push_back({rank.id, assignment});
   }
   return actions;
+}
+
+MemberTable::Member MemberTable::Begin(
+    GangMembers::Id id, const v1::MemberAssignment& assignment) const {
+  Member rank;
+  rank.id = id;
+  rank.assignment = assignment;
+  rank.progress_time = rank.heard_time = steady_();
+  rank.status.set_job(assignment.job());
+  rank.status.set_attempt(assignment.attempt());
+  rank.status.set_rank(assignment.rank());
+  rank.status.set_slot(assignment.slot());
+  rank.status.set_phase(v1::MemberStatus::STARTING);
+  return rank;
 }
 
 MemberTable::Member* MemberTable::FindById(GangMembers::Id id) {
@@ -212,9 +219,26 @@ void MemberTable::Launching(GangMembers::Id id) {
   rank->progress_time = rank->heard_time = steady_();
 }
 
-bool MemberTable::OnEvent(GangMembers::Id id, const v1::TrainerEvent& event) {
+void MemberTable::Adopt(const MemberRecord& record) {
+  const v1::MemberAssignment& assignment = record.assignment();
+  next_id_ = std::max(next_id_, record.id() + 1);
+  int64_t& begun = begun_[{assignment.job(), assignment.rank()}];
+  begun = std::max(begun, assignment.attempt());
+  Member& rank = ranks_[KeyOf(assignment)];
+  rank = Begin(record.id(), assignment);
+  rank.reported_stages[record.events_offset()] = record.reported_stage();
+  rank.handled = record.events_offset();
+  // Its first events were told by the daemon that started it.
+  if (rank.handled > 0) rank.status.set_phase(v1::MemberStatus::RUNNING);
+  // Until the coordinator answers, it wants what it wanted before.
+  desired_[KeyOf(assignment)] = assignment;
+}
+
+bool MemberTable::OnEvent(GangMembers::Id id, const v1::TrainerEvent& event,
+                          int64_t end) {
   Member* rank = FindById(id);
   if (rank == nullptr) return false;
+  rank->handled = std::max(rank->handled, end);
   if (rank->status.phase() == v1::MemberStatus::STARTING) {
     rank->status.set_phase(v1::MemberStatus::RUNNING);
   }
@@ -250,8 +274,9 @@ bool MemberTable::OnEvent(GangMembers::Id id, const v1::TrainerEvent& event) {
   // Only member 0 reports the progress of the job.
   if (rank->assignment.rank() != 0 || event.has_failure()) return true;
   if (event.has_heartbeat()) {
-    if (event.heartbeat().stage() == rank->reported_stage) return true;
-    rank->reported_stage = event.heartbeat().stage();
+    const v1::Stage stage = event.heartbeat().stage();
+    if (stage == ReportedStage(*rank, rank->handled)) return true;
+    rank->reported_stages[rank->handled] = stage;
   }
   if (event.has_result()) {
     rank->result = event.result();
@@ -260,7 +285,8 @@ bool MemberTable::OnEvent(GangMembers::Id id, const v1::TrainerEvent& event) {
   // Snapshots are the business of this worker alone.
   if (event.has_checkpoint() && event.checkpoint().snapshot()) return true;
   if (event.event_case() != v1::TrainerEvent::EVENT_NOT_SET) {
-    reports_[{rank->assignment.job(), rank->assignment.attempt()}].Add(event);
+    reports_[{rank->assignment.job(), rank->assignment.attempt()}].Add(
+        event, end == 0 ? 0 : kFirstNumber + end);
   }
   return true;
 }
@@ -271,9 +297,10 @@ std::optional<v1::MemberKey> MemberTable::OnExit(GangMembers::Id id,
   Member* rank = FindById(id);
   if (rank == nullptr) return std::nullopt;
   const v1::MemberKey key = ToProto(KeyOf(rank->assignment));
-  const bool ended_well = exit.signal == 0 && exit.code == 0;
+  const bool ended_well = exit.known && exit.signal == 0 && exit.code == 0;
   // The model was written before the result was reported.
-  const bool succeeded = ended_well || (rank->forced && rank->result);
+  const bool succeeded =
+      ended_well || ((rank->forced || !exit.known) && rank->result);
   rank->process = false;
   rank->status.set_log_tail(TruncateUtf8(ToUtf8(exit.log_tail), kMaxTextBytes));
   rank->status.set_peak_memory_bytes(exit.peak_memory_bytes);

@@ -16,6 +16,7 @@
 #include "comera/v1/worker_service.pb.h"
 #include "common/steady_time.h"
 #include "worker/gang/gang_member.h"
+#include "worker/gang/member_record.pb.h"
 #include "worker/report/report_queue.h"
 
 namespace comera::worker {
@@ -43,8 +44,9 @@ class MemberTable {
     std::vector<GangMembers::Id> kill;
     // Members that have ended and whose models are to be sent once more.
     std::vector<v1::MemberKey> upload_again;
-    // Members whose models are no longer wanted.
-    std::vector<v1::MemberKey> abandon;
+    // Members that were stopped after they had finished: their models are tried
+    // once.
+    std::vector<v1::MemberKey> stop_retrying;
   };
 
   // `steady` is a monotonic clock; it measures how long members stand still.
@@ -79,8 +81,16 @@ class MemberTable {
   void PreparationMoved(GangMembers::Id id, const std::string& activity);
   void Launching(GangMembers::Id id);
 
-  // Returns false if the process is unknown.
-  bool OnEvent(GangMembers::Id id, const v1::TrainerEvent& event);
+  // Takes over a member that an earlier daemon started; its events follow, from
+  // the record's place on.
+  void Adopt(const MemberRecord& record);
+
+  // `end` is the place in the member's events behind this one; 0 for an event
+  // that stands in for the process before it exists. Reports are numbered by
+  // these places, so that an event has the same number whichever daemon reads
+  // it. Returns false if the process is unknown.
+  bool OnEvent(GangMembers::Id id, const v1::TrainerEvent& event,
+               int64_t end = 0);
   // Returns the member whose model should now be uploaded, if there is one.
   std::optional<v1::MemberKey> OnExit(GangMembers::Id id,
                                       const MemberExit& exit, absl::Time now);
@@ -92,8 +102,10 @@ class MemberTable {
   // Adds statuses and reports; the end of a member comes after its last report.
   // Returns whether the call carries news, i.e. wants an answer at once.
   // `cut_off`: the coordinator was unreachable, so members that prepare had to
-  // wait.
-  bool Fill(v1::SynchronizeRequest* request, bool cut_off = false);
+  // wait. `disk_full`: members cannot write events, so that their silence means
+  // nothing.
+  bool Fill(v1::SynchronizeRequest* request, bool cut_off = false,
+            bool disk_full = false);
   // The coordinator has answered the call that Fill() prepared.
   void OnResponse(const v1::SynchronizeResponse& response);
 
@@ -111,6 +123,19 @@ class MemberTable {
 
   // Returns the jobs that have ended and have no member here, each once.
   std::vector<std::string> PopFinishedJobs();
+  // Returns the members that the coordinator has let this worker forget, each
+  // once.
+  std::vector<GangMembers::Id> PopForgotten();
+  // How far into the events of a member no daemon needs to read again, and the
+  // stage that was reported last before that.
+  struct Settled {
+    GangMembers::Id id = 0;
+    int64_t events_offset = 0;
+    v1::Stage reported_stage = v1::STAGE_UNSPECIFIED;
+  };
+  std::vector<Settled> ListSettled() const;
+  // The stage that was reported before the member's process existed.
+  v1::Stage StageAtStart(GangMembers::Id id) const;
   // Returns the attempts that have no member here any more, each once.
   std::vector<std::pair<std::string, int64_t>> PopFinishedAttempts();
 
@@ -148,16 +173,28 @@ class MemberTable {
     v1::MemberStatus status;
     std::optional<v1::TrainingResult> result;
     std::optional<v1::Failure> failure;
-    v1::Stage reported_stage = v1::STAGE_UNSPECIFIED;
+    // The place in its events up to which they were handled, and the stages
+    // that were reported, by the places of those reports.
+    int64_t handled = 0;
+    std::map<int64_t, v1::Stage> reported_stages;
     // The status as of the last answered call.
     v1::MemberStatus reported;
   };
+
+  // The place of an event, added to this, is the number of its report. Numbers
+  // below are those of the few events from before there is a process.
+  static constexpr int64_t kFirstNumber = 1000;
 
   template <typename Message>
   static Key KeyOf(const Message& message) {
     return {message.job(), message.attempt(), message.rank()};
   }
+  // The stage that had been reported at a place in the member's events.
+  static v1::Stage ReportedStage(const Member& rank, int64_t place);
   static v1::MemberKey ToProto(const Key& key);
+  // A member that starts now.
+  Member Begin(GangMembers::Id id,
+               const v1::MemberAssignment& assignment) const;
   Member* FindById(GangMembers::Id id);
   bool MayStart(const v1::MemberAssignment& assignment) const;
   void End(Member& rank);
@@ -183,6 +220,7 @@ class MemberTable {
   std::map<Key, v1::MemberStatus> sent_;
   std::set<std::string> finished_jobs_;
   std::vector<std::pair<std::string, int64_t>> finished_attempts_;
+  std::vector<GangMembers::Id> forgotten_;
 };
 
 }  // namespace comera::worker

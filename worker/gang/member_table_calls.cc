@@ -22,8 +22,14 @@ google::protobuf::Duration ToProtoDuration(absl::Duration duration) {
 
 }  // namespace
 
-bool MemberTable::Fill(v1::SynchronizeRequest* request, bool cut_off) {
+bool MemberTable::Fill(v1::SynchronizeRequest* request, bool cut_off,
+                       bool disk_full) {
   ForgiveOwnPause();
+  if (disk_full) {
+    for (auto& [key, rank] : ranks_) {
+      rank.progress_time = rank.heard_time = last_reconcile_;
+    }
+  }
   if (cut_off) {
     // A member waits for this call for its data, its checkpoint, or the others'
     // addresses.
@@ -85,6 +91,7 @@ void MemberTable::OnResponse(const v1::SynchronizeResponse& response) {
         it->second.reported.phase() != v1::MemberStatus::EXITED) {
       continue;
     }
+    forgotten_.push_back(it->second.id);
     if (key.rank() == 0) reports_.erase({key.job(), key.attempt()});
     ranks_.erase(it);
     const auto next = ranks_.lower_bound({key.job(), key.attempt(), 0});

@@ -47,6 +47,40 @@ std::vector<std::string> MemberTable::PopFinishedJobs() {
   return finished;
 }
 
+std::vector<GangMembers::Id> MemberTable::PopForgotten() {
+  return std::exchange(forgotten_, {});
+}
+
+std::vector<MemberTable::Settled> MemberTable::ListSettled() const {
+  std::vector<Settled> all;
+  for (const auto& [key, rank] : ranks_) {
+    // What a member ends with is needed until the coordinator has it all.
+    if (!rank.process || rank.result || rank.failure) continue;
+    Settled settled = {rank.id, rank.handled, v1::STAGE_UNSPECIFIED};
+    const auto queue = reports_.find({std::get<0>(key), std::get<1>(key)});
+    if (std::get<2>(key) == 0 && queue != reports_.end() &&
+        queue->second.size() > 0) {
+      settled.events_offset = queue->second.acknowledged() - kFirstNumber;
+    }
+    settled.reported_stage = ReportedStage(rank, settled.events_offset);
+    if (settled.events_offset > 0) all.push_back(settled);
+  }
+  return all;
+}
+
+v1::Stage MemberTable::ReportedStage(const Member& rank, int64_t place) {
+  const auto later = rank.reported_stages.upper_bound(place);
+  return later == rank.reported_stages.begin() ? v1::STAGE_UNSPECIFIED
+                                               : std::prev(later)->second;
+}
+
+v1::Stage MemberTable::StageAtStart(GangMembers::Id id) const {
+  for (const auto& [key, rank] : ranks_) {
+    if (rank.id == id) return ReportedStage(rank, 0);
+  }
+  return v1::STAGE_UNSPECIFIED;
+}
+
 std::vector<std::pair<std::string, int64_t>>
 MemberTable::PopFinishedAttempts() {
   return std::exchange(finished_attempts_, {});

@@ -7,6 +7,7 @@
 #include <grp.h>
 #include <pwd.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
@@ -49,6 +50,24 @@ absl::StatusOr<MemberUser> FindMemberUser(const std::string& name) {
   }
   user.groups.resize(count);
   return user;
+}
+
+absl::Status OpenToMembers(const MemberUser& user, const std::string& folder) {
+  // What this process makes then belongs to that group. A bit in the mode of
+  // the folder would do the same, but units forbid such bits.
+  if (setegid(user.gid) != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("setegid ", user.gid, ": ", strerror(errno)));
+  }
+  umask(027);
+  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool opened =
+      fd >= 0 && fchown(fd, -1, user.gid) == 0 && fchmod(fd, 0750) == 0;
+  const int error = errno;
+  if (fd >= 0) close(fd);
+  if (opened) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("open ", folder, " to members: ", strerror(error)));
 }
 
 absl::Status GiveOwnership(const MemberUser& user, const std::string& folder) {

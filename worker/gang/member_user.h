@@ -28,6 +28,13 @@ absl::StatusOr<MemberUser> FindMemberUser(const std::string& name);
 // not followed.
 absl::Status GiveOwnership(const MemberUser& user, const std::string& folder);
 
+// Lets the user's group read the folder, and all that this process makes from
+// now on, below it and elsewhere; others may still do nothing. Members have to
+// pass the folder to reach their own, and read their tasks and data there;
+// files of mode 0600 stay closed to them. To be called before there are
+// threads. Unavailable: the system refuses.
+absl::Status OpenToMembers(const MemberUser& user, const std::string& folder);
+
 }  // namespace comera::worker
 
 #endif  // COMERA_WORKER_GANG_MEMBER_USER_H_

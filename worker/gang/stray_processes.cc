@@ -94,10 +94,12 @@ bool Lives(pid_t pid) {
 
 void AdoptOrphans() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
-std::vector<pid_t> MarkedProcesses(const std::string& mark) {
+std::vector<pid_t> MarkedProcesses(const std::string& mark,
+                                   const std::set<std::string>& spared) {
   std::vector<pid_t> found;
   ForEachProcess([&](pid_t pid) {
-    if (absl::StartsWith(MarkOf(pid), mark) && Lives(pid)) {
+    const std::string own = MarkOf(pid);
+    if (absl::StartsWith(own, mark) && spared.count(own) == 0 && Lives(pid)) {
       found.push_back(pid);
     }
   });
@@ -124,10 +126,11 @@ void KillAndReap(const std::vector<pid_t>& processes) {
   }
 }
 
-absl::Status KillMarked(const std::string& mark, absl::Duration timeout) {
+absl::Status KillMarked(const std::string& mark, absl::Duration timeout,
+                        const std::set<std::string>& spared) {
   const absl::Time deadline = SteadyNow() + timeout;
   while (true) {
-    const std::vector<pid_t> found = MarkedProcesses(mark);
+    const std::vector<pid_t> found = MarkedProcesses(mark, spared);
     if (found.empty()) return absl::OkStatus();
     KillAndReap(found);
     if (SteadyNow() > deadline) {

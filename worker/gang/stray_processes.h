@@ -21,8 +21,10 @@ inline constexpr char kMemberMark[] = "COMERA_RANK_MARK";
 // can find and reap them.
 void AdoptOrphans();
 
-// Living processes whose mark begins with `mark`, except this one.
-std::vector<pid_t> MarkedProcesses(const std::string& mark);
+// Living processes whose mark begins with `mark`, except this one and those
+// whose whole mark is in `spared`.
+std::vector<pid_t> MarkedProcesses(const std::string& mark,
+                                   const std::set<std::string>& spared = {});
 
 // The children of this process that are neither in `known` nor marked: adopted
 // processes that hide where they come from.
@@ -31,9 +33,10 @@ std::vector<pid_t> UnknownChildren(const std::set<pid_t>& known);
 // Sends SIGKILL to each process, and reaps those that are children.
 void KillAndReap(const std::vector<pid_t>& processes);
 
-// Kills all processes whose mark begins with `mark`. DeadlineExceeded: some are
-// still alive after `timeout`.
-absl::Status KillMarked(const std::string& mark, absl::Duration timeout);
+// Kills all processes whose mark begins with `mark`, but for those whose whole
+// mark is in `spared`. DeadlineExceeded: some are still alive after `timeout`.
+absl::Status KillMarked(const std::string& mark, absl::Duration timeout,
+                        const std::set<std::string>& spared = {});
 
 }  // namespace comera::worker
 

@@ -15,6 +15,15 @@ std::string CheckDuration(const std::string& text) {
   return "\"" + text + "\" is not a positive duration, e.g. 90s or 10m";
 }
 
+std::string CheckLease(const std::string& text) {
+  absl::Duration duration;
+  if (absl::ParseDuration(text, &duration) &&
+      (duration == absl::ZeroDuration() || duration >= absl::Seconds(1))) {
+    return "";
+  }
+  return "\"" + text + "\" is neither 0 nor a duration from 1s on, e.g. 10m";
+}
+
 }  // namespace
 
 void AddFlags(CLI::App& app, WorkerFlags& flags) {
@@ -64,6 +73,18 @@ void AddFlags(CLI::App& app, WorkerFlags& flags) {
   app.add_option(
       "--member_user", flags.member_user,
       "Run members as this user (needs root; default: the daemon's)");
+  app.add_option("--member_landlock", flags.member_landlock,
+                 "on: members may use their own job's files, its data and "
+                 "libraries only, where the kernel has Landlock; off: whatever "
+                 "their user may; auto: on where no GPU is offered")
+      ->check(CLI::IsMember({"auto", "on", "off"}))
+      ->capture_default_str();
+  app.add_option("--member_memory_limit", flags.member_memory_limit,
+                 "on: members of jobs without resources.memory_bytes have "
+                 "limits too: on the CPU half as much again as is planned, and "
+                 "a GiB; in a control group an equal share of nine tenths of "
+                 "the machine's memory; off: they have none")
+      ->default_str("on");
   app.add_flag(
       "--rank_cgroups", flags.rank_cgroups,
       "Give each member a control group (cgroup v2) below the daemon's, "
@@ -100,6 +121,13 @@ void AddFlags(CLI::App& app, WorkerFlags& flags) {
                  "save what they have and end")
       ->check(CheckDuration)
       ->capture_default_str();
+  app.add_option("--member_lease", flags.member_lease,
+                 "When this daemon ends, members train on for this long, for "
+                 "the next one here to go on with them; after that they save "
+                 "what they have and end; 0: they end with it")
+      ->envname("COMERA_MEMBER_LEASE")
+      ->check(CheckLease)
+      ->capture_default_str();
   app.add_option("--checkpoint_store", flags.checkpoint_store,
                  "Where durable checkpoints go: a folder of a file system that "
                  "all workers share, or s3://BUCKET/FOLDER with --s3_endpoint, "
@@ -109,6 +137,10 @@ void AddFlags(CLI::App& app, WorkerFlags& flags) {
                  "none are kept")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
+  app.add_flag("--insecure_peers", flags.insecure_peers,
+               "Let workers of other machines fetch and send checkpoints, and "
+               "clients ask for predictions, at --address unencrypted; for "
+               "networks that nobody else can reach");
   app.add_option("--metrics_listen", flags.metrics_listen,
                  "Serve metrics for Prometheus at this address:port, in the "
                  "clear and to everybody who reaches it (default: nowhere)");

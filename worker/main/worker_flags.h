@@ -25,6 +25,8 @@ struct WorkerFlags {
   int64_t cache_bytes = DatasetCache::Options().max_bytes;
   ChannelSecurity security;
   std::string member_user;
+  bool member_memory_limit = true;
+  std::string member_landlock = "auto";
   bool rank_cgroups = false;
   std::vector<std::string> data_roots;
   std::vector<std::string> data_urls;
@@ -34,8 +36,10 @@ struct WorkerFlags {
   std::string s3_credentials_file;
   double grace = 30;
   std::string orphan_after = "8h";
+  std::string member_lease = "10m";
   std::string checkpoint_store;
   int replica_memory_mib = 512;
+  bool insecure_peers = false;
   std::string metrics_listen;
   int predict_models = 2;
   int predict_memory_mib = 8192;

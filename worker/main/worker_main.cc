@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,6 +27,7 @@
 #include "absl/strings/str_join.h"
 #include "common/call_metadata.h"
 #include "common/files.h"
+#include "common/flag_names.h"
 #include "common/host_port.h"
 #include "common/log.h"
 #include "common/rpc_channel.h"
@@ -37,6 +39,9 @@
 #include "worker/checkpoint/s3_store.h"
 #include "worker/completions/completions_port.h"
 #include "worker/data/remote_files.h"
+#include "worker/gang/file_rules.h"
+#include "worker/gang/member_records.h"
+#include "worker/gang/member_user.h"
 #include "worker/gang/stray_processes.h"
 #include "worker/gpu/gpu_watch.h"
 #include "worker/gpu/nvml.h"
@@ -92,8 +97,8 @@ std::string FindTrainer() {
 
 // Takes a lock that is held until the process ends.
 absl::Status LockFolder(const std::string& folder) {
-  absl::Status made = MakeDirectories(folder);
-  if (!made.ok()) return made;
+  RETURN_IF_ERROR(MakeDirectories(folder));
+  RETURN_IF_ERROR(CheckOwnFolder(folder));
   const std::string path = folder + "/lock";
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0) {
@@ -163,8 +168,10 @@ void PrintConfig(const WorkerFlags& flags,
             << "\ncache_bytes=" << flags.cache_bytes
             << "\ngrace=" << flags.grace
             << "\norphan_after=" << flags.orphan_after
+            << "\nmember_lease=" << absl::FormatDuration(options.member_lease)
             << "\ncheckpoint_store=" << CheckpointStore(flags)
             << "\nreplica_memory=" << (options.replica_memory >> 20)
+            << "\ninsecure_peers=" << (flags.insecure_peers ? "true" : "false")
             << "\npredict_models=" << flags.predict_models
             << "\npredict_memory=" << flags.predict_memory_mib
             << "\ncompletions_listen=" << flags.completions_listen
@@ -177,6 +184,9 @@ void PrintConfig(const WorkerFlags& flags,
             << "\nkey=" << flags.security.key_file
             << "\ntoken_file=" << flags.security.token_file
             << "\nrank_user=" << flags.member_user
+            << "\nmember_landlock=" << flags.member_landlock
+            << "\nmember_memory_limit="
+            << (flags.member_memory_limit ? "on" : "off")
             << "\nmetrics_listen=" << flags.metrics_listen
             << "\nrank_cgroups=" << (flags.rank_cgroups ? "true" : "false")
             << "\ndata_root=" << absl::StrJoin(flags.data_roots, ",")
@@ -209,12 +219,11 @@ absl::StatusOr<std::unique_ptr<ServedModels>> ServeModels(
       (session.replica_memory == 0 && flags.completions_listen.empty())) {
     return std::unique_ptr<ServedModels>();
   }
-  // A caller's ticket is shown with the worker's own token. For a caller without
-  // a ticket the coordinator is asked as by anybody.
+  // A caller's ticket is shown with the worker's own token. For a caller
+  // without a ticket the coordinator is asked as by anybody.
   CoordinatorChannels channels;
-  ASSIGN_OR_RETURN(channels.own,
-                   OpenChannel(flags.server, security, arguments,
-                               NameWorker(session.worker)));
+  ASSIGN_OR_RETURN(channels.own, OpenChannel(flags.server, security, arguments,
+                                             NameWorker(session.worker)));
   ChannelSecurity nobody = security;
   nobody.token.clear();
   nobody.token_file.clear();
@@ -277,6 +286,17 @@ absl::StatusOr<DataRoots> OfferData(const WorkerFlags& flags,
   return roots;
 }
 
+// Goes on as the daemon whose members survived, if there are any.
+void ChooseIncarnation(WorkerSession::Options* options) {
+  options->daemon = RandomId();
+  if (options->member_lease > absl::ZeroDuration()) {
+    options->incarnation =
+        MemberRecords(options->data_dir + "/ranks").KeptIncarnation();
+  }
+  // Another name than the daemon's, which is retired with the daemon.
+  if (options->incarnation.empty()) options->incarnation = RandomId();
+}
+
 std::string Environment(const char* name) {
   const char* const value = getenv(name);
   return value == nullptr ? "" : value;
@@ -329,12 +349,32 @@ absl::StatusOr<std::unique_ptr<RemoteFiles>> OfferUrls(
   return RemoteFiles::Create(options);
 }
 
+// Whether members are confined to their files; says so.
+bool ConfineFiles(const WorkerFlags& flags, bool has_gpus) {
+  // Where libraries of CUDA lie is the machine's own affair.
+  const bool wanted = flags.member_landlock == "on" ||
+                      (flags.member_landlock == "auto" && !has_gpus);
+  const int version = LandlockVersion();
+  if (wanted && version > 0) {
+    LOG(INFO) << "members are confined to their files by Landlock, version="
+              << version;
+    return true;
+  }
+  LOG(WARNING) << "members may use all files of their user, because "
+               << (wanted ? std::string("this kernel has no Landlock")
+                          : absl::StrCat("of --member_landlock=",
+                                         flags.member_landlock));
+  return false;
+}
+
 int Fail(const absl::Status& status) {
   LOG(ERROR) << "worker ends " << status;
   return 1;
 }
 
 int Main(const WorkerFlags& flags) {
+  // Before the first file: jobs, states and keys are nobody else's.
+  umask(077);
   WorkerSession::Options options;
   options.host = HostName();
   options.worker = flags.name.empty() ? ToWorkerName(options.host) : flags.name;
@@ -352,7 +392,6 @@ int Main(const WorkerFlags& flags) {
   }
   options.address = flags.address;
   options.rack = flags.rack;
-  options.incarnation = RandomId();
   options.cores = UsableCores();
   std::vector<v1::Gpu> chosen;
   absl::StatusOr<std::unique_ptr<GpuWatch>> gpus =
@@ -373,16 +412,26 @@ int Main(const WorkerFlags& flags) {
   options.slots = *std::move(slots);
   options.data_dir =
       std::filesystem::absolute(flags.data_dir).lexically_normal().string();
+  options.limit_memory = flags.member_memory_limit;
   options.trainer = flags.trainer.empty() ? FindTrainer() : flags.trainer;
   options.processes.grace = absl::Seconds(flags.grace);
   options.cache.max_bytes = flags.cache_bytes;
   options.processes.adopts_orphans = true;
   absl::ParseDuration(flags.orphan_after, &options.orphan_after);
+  absl::ParseDuration(flags.member_lease, &options.member_lease);
+  // Without their worker, members are without the coordinator, too.
+  options.member_lease = std::min(options.member_lease, options.orphan_after);
   // Without an address only callers on this machine could reach it.
   const bool reachable = !flags.address.empty() || IsLoopback(flags.server);
   if (!flags.address.empty()) options.peers.host = flags.address;
   options.replica_memory =
       reachable ? static_cast<size_t>(flags.replica_memory_mib) << 20 : 0;
+  options.peers.insecure = flags.insecure_peers;
+  if (options.replica_memory > 0 && !HasPeerTls(flags.security) &&
+      !flags.insecure_peers) {
+    const absl::Status closed = CheckPlainPeers(options.peers.host);
+    if (!closed.ok()) return Fail(closed);
+  }
   if (!flags.member_user.empty()) {
     absl::StatusOr<MemberUser> user = FindMemberUser(flags.member_user);
     if (!user.ok()) return Fail(user.status());
@@ -401,6 +450,13 @@ int Main(const WorkerFlags& flags) {
   AdoptOrphans();
   const absl::Status locked = LockFolder(options.data_dir);
   if (!locked.ok()) return Fail(locked);
+  if (options.member_user) {
+    const absl::Status opened =
+        OpenToMembers(*options.member_user, options.data_dir);
+    if (!opened.ok()) return Fail(opened);
+  }
+  options.confine_files = ConfineFiles(flags, Gpus(options) > 0);
+  ChooseIncarnation(&options);
   absl::StatusOr<DataRoots> roots = OfferData(flags, options);
   if (!roots.ok()) return Fail(roots.status());
   options.data_roots = *std::move(roots);
@@ -413,8 +469,8 @@ int Main(const WorkerFlags& flags) {
   options.checkpoint_store = *std::move(store);
   std::unique_ptr<MemberCgroups> cgroups;
   if (flags.rank_cgroups) {
-    absl::StatusOr<std::unique_ptr<MemberCgroups>> made =
-        MemberCgroups::Create();
+    absl::StatusOr<std::unique_ptr<MemberCgroups>> made = MemberCgroups::Create(
+        /*parent=*/"", options.member_lease > absl::ZeroDuration());
     if (made.ok()) {
       cgroups = *std::move(made);
       options.cgroups = cgroups.get();
@@ -492,7 +548,10 @@ int Main(const WorkerFlags& flags) {
     int signal = 0;
     sigwait(&signals, &signal);
     LOG(INFO) << "worker stopping signal=" << signal;
-    (*session)->Stop();
+    // Ctrl-C ends all that was begun; SIGTERM is how a daemon is restarted.
+    const bool leave =
+        signal == SIGTERM && options.member_lease > absl::ZeroDuration();
+    leave ? (*session)->Leave() : (*session)->Stop();
   });
   const absl::Status status = (*session)->Run();
   if (*models != nullptr) (*models)->Stop();
@@ -512,6 +571,16 @@ int main(int argc, char** argv) {
   comera::worker::AddFlags(app, flags);
   app.set_version_flag("--version",
                        std::string("comera-worker ") + comera::kVersion);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    std::vector<std::string> arguments =
+        comera::WithKnownFlags(argc, argv, [&](const std::string& flag) {
+          return app.get_option_no_throw(flag) != nullptr;
+        });
+    // The parser takes them from the back.
+    std::reverse(arguments.begin(), arguments.end());
+    app.parse(std::move(arguments));
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  }
   return comera::worker::Main(flags);
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "comera/v1/progress.pb.h"
 #include "prometheus/collectable.h"
 #include "prometheus/counter.h"
@@ -78,10 +79,10 @@ class WorkerMetrics : public prometheus::Collectable {
   prometheus::Counter& lost_calls_;
 
   mutable std::mutex mutex_;
-  std::map<std::string, Job> jobs_;  // guarded by mutex_
+  std::map<std::string, Job> jobs_ ABSL_GUARDED_BY(mutex_);
   // Separate from mutex_, because collectors take other locks.
   mutable std::mutex collectors_mutex_;
-  std::vector<Collector> collectors_;  // guarded by collectors_mutex_
+  std::vector<Collector> collectors_ ABSL_GUARDED_BY(collectors_mutex_);
 };
 
 // The families comera_gpu_...{gpu, uuid}, as of the last poll.

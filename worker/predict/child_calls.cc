@@ -254,7 +254,9 @@ absl::Status ChildCalls::Deliver(v1::PredictResponse response) {
 void ChildCalls::Write() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return !status_.ok() || !requests_.empty(); });
+    changed_.wait(lock, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return !status_.ok() || !requests_.empty();
+    });
     if (!status_.ok()) return;
     auto [number, request] = std::move(requests_.front());
     requests_.pop_front();

@@ -123,7 +123,9 @@ void ServedModels::Keep() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!ending_) {
     changed_.wait_for(lock, absl::ToChronoNanoseconds(options_.look_interval),
-                      [&] { return ending_ || !tasks_.empty(); });
+                      [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                        return ending_ || !tasks_.empty();
+                      });
     while (!tasks_.empty()) {
       const std::function<void()> task = std::move(tasks_.front());
       tasks_.pop_front();

@@ -77,7 +77,7 @@ ModelUploader::ModelUploader(const Options& options,
 ModelUploader::~ModelUploader() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    ending_ = abandoned_ = true;
+    ending_ = true;
     if (call_ != nullptr) call_->TryCancel();
     changed_.notify_all();
   }
@@ -87,24 +87,18 @@ ModelUploader::~ModelUploader() {
 void ModelUploader::Upload(const v1::MemberKey& rank, const std::string& folder,
                            const std::string& targets_folder) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  tasks_.push_back({rank, folder, targets_folder});
+  tasks_.push_back({rank, folder, targets_folder, /*retry=*/true});
   changed_.notify_all();
 }
 
-void ModelUploader::Abandon(const v1::MemberKey& rank) {
+void ModelUploader::StopRetrying(const v1::MemberKey& rank) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto it =
-      std::find_if(tasks_.begin(), tasks_.end(), [&](const Task& task) {
-        return task.rank.job() == rank.job() &&
-               task.rank.attempt() == rank.attempt();
-      });
-  if (it == tasks_.end()) return;
-  if (it != tasks_.begin()) {
-    tasks_.erase(it);
-    return;
+  for (Task& task : tasks_) {
+    if (task.rank.job() == rank.job() &&
+        task.rank.attempt() == rank.attempt()) {
+      task.retry = false;
+    }
   }
-  abandoned_ = true;
-  if (call_ != nullptr) call_->TryCancel();
   changed_.notify_all();
 }
 
@@ -113,7 +107,9 @@ void ModelUploader::Loop() {
     Task task;
     {
       std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait(lock, [&] { return ending_ || !tasks_.empty(); });
+      changed_.wait(lock, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return ending_ || !tasks_.empty();
+      });
       if (ending_) return;
       task = tasks_.front();
     }
@@ -122,7 +118,6 @@ void ModelUploader::Loop() {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (ending_) return;
       tasks_.pop_front();
-      abandoned_ = false;
     }
     on_done_(task.rank, models);
   }
@@ -140,6 +135,15 @@ absl::StatusOr<ModelUploader::Models> ModelUploader::TryOnce(const Task& task) {
     models.push_back(std::move(artifact));
     return absl::OkStatus();
   };
+  const std::string best = BestModelName(task.rank.attempt());
+  const std::string best_folder = absl::StrCat(task.targets_folder, "/", best);
+  std::error_code missing;
+  if (fs::is_directory(best_folder, missing)) {
+    // The attempt was told to end; what targets there are belong to its
+    // successor.
+    RETURN_IF_ERROR(upload(best, best_folder));
+    return models;
+  }
   for (int i = 1;; ++i) {
     const std::string name = absl::StrCat("target-", i);
     const std::string folder = absl::StrCat(task.targets_folder, "/", name);
@@ -165,11 +169,14 @@ absl::StatusOr<ModelUploader::Models> ModelUploader::TryForever(
     absl::StatusOr<Models> models = TryOnce(task);
     if (models.ok()) return models;
     std::unique_lock<std::mutex> lock(mutex_);
-    if (abandoned_) return absl::AbortedError("abandoned");
     if (IsFinal(models.status())) return models.status();
-    changed_.wait_for(lock, absl::ToChronoMilliseconds(backoff.Next()),
-                      [&] { return abandoned_; });
-    if (abandoned_) return absl::AbortedError("abandoned");
+    if (changed_.wait_for(lock, absl::ToChronoMilliseconds(backoff.Next()),
+                          [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                            return IsLastTry();
+                          })) {
+      return absl::AbortedError(
+          absl::StrCat("no longer wanted, and: ", models.status().message()));
+    }
   }
 }
 
@@ -183,7 +190,7 @@ absl::Status ModelUploader::Send(const Task& task, const std::string& folder,
   context.set_deadline(absl::ToChronoTime(absl::Now() + options_.timeout));
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (abandoned_) return absl::AbortedError("abandoned");
+    if (ending_) return absl::AbortedError("the worker ends");
     call_ = &context;
   }
   v1::UploadArtifactResponse response;

@@ -23,17 +23,19 @@ class ClientContext;
 namespace comera::worker {
 
 // Uploads exported models to the coordinator, one after another on a thread of
-// its own. Tries again, with back-off, until a model is stored, refused for
-// good, or abandoned. Thread-safe; destruction abandons all.
+// its own. Tries again, with back-off, until a model is stored or refused for
+// good. Thread-safe; destruction abandons all.
 class ModelUploader {
  public:
   // The models of a job in order: one per target of a list; the end of the
-  // early stage, if other jobs start from it; the job's own.
+  // early stage, if other jobs start from it; the job's own. Of a job that was
+  // told to end before, only the best model so far.
   using Models = std::vector<v1::Artifact>;
 
   // Called on the uploader's thread. Aborted, NotFound: the coordinator does
-  // not want the model, because the attempt is over. InvalidArgument,
-  // FailedPrecondition: there is no model, or none that may be stored.
+  // not want the model, because the attempt is over, or the last try failed.
+  // InvalidArgument, FailedPrecondition: there is no model, or none that may be
+  // stored.
   using OnDone = std::function<void(const v1::MemberKey& rank,
                                     const absl::StatusOr<Models>&)>;
 
@@ -52,19 +54,24 @@ class ModelUploader {
   // folder target-N per target. Nothing else may write to them any more.
   void Upload(const v1::MemberKey& rank, const std::string& folder,
               const std::string& targets_folder);
-  // Abandons the upload; on_done may still be called for it, with any status.
-  void Abandon(const v1::MemberKey& rank);
+  // Makes the try under way, or the one to come, the upload's last.
+  void StopRetrying(const v1::MemberKey& rank);
 
  private:
   struct Task {
     v1::MemberKey rank;
     std::string folder;
     std::string targets_folder;
+    bool retry = true;
   };
 
   void Loop();
   absl::StatusOr<Models> TryForever(const Task& task);
   absl::StatusOr<Models> TryOnce(const Task& task);
+  // Whether a failure of the front task is its end.
+  bool IsLastTry() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return ending_ || !tasks_.front().retry;
+  }
   absl::Status Send(const Task& task, const std::string& folder,
                     const v1::Artifact& artifact, const v1::ArtifactFile& file);
 
@@ -74,8 +81,6 @@ class ModelUploader {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Task> tasks_ ABSL_GUARDED_BY(mutex_);
-  // Whether the front task, or everything, is no longer wanted.
-  bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::ClientContext* call_ ABSL_GUARDED_BY(mutex_) = nullptr;
   // Declared last, because it starts when everything else is in place.

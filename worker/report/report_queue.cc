@@ -3,6 +3,7 @@
 
 #include "worker/report/report_queue.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace comera::worker {
@@ -16,19 +17,20 @@ bool MayGiveWay(const v1::TrainerEvent& event) {
 
 }  // namespace
 
-void ReportQueue::Add(v1::TrainerEvent event) {
-  waiting_.push_back(std::move(event));
+void ReportQueue::Add(v1::TrainerEvent event, int64_t number) {
+  last_ = std::max(last_ + 1, number);
+  waiting_.push_back({last_, std::move(event)});
   if (waiting_.size() > capacity_) Thin();
   if (waiting_.size() > 10 * capacity_) waiting_.pop_front();
 }
 
 void ReportQueue::Thin() {
-  std::deque<v1::TrainerEvent> kept;
+  std::deque<Numbered> kept;
   bool drop = false;
-  for (v1::TrainerEvent& event : waiting_) {
-    if (MayGiveWay(event)) drop = !drop;
-    if (MayGiveWay(event) && drop) continue;
-    kept.push_back(std::move(event));
+  for (Numbered& one : waiting_) {
+    if (MayGiveWay(one.event)) drop = !drop;
+    if (MayGiveWay(one.event) && drop) continue;
+    kept.push_back(std::move(one));
   }
   waiting_ = std::move(kept);
 }
@@ -36,28 +38,30 @@ void ReportQueue::Thin() {
 bool ReportQueue::Fill(
     const std::string& job, int64_t attempt, size_t limit, size_t* bytes,
     google::protobuf::RepeatedPtrField<v1::ProgressReport>* reports) {
-  while (numbered_.size() < limit && !waiting_.empty()) {
-    numbered_.push_back(std::move(waiting_.front()));
+  while (sent_.size() < limit && !waiting_.empty()) {
+    sent_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
   }
-  int64_t number = first_;
-  for (const v1::TrainerEvent& event : numbered_) {
-    const size_t size = event.ByteSizeLong();
+  for (const Numbered& one : sent_) {
+    const size_t size = one.event.ByteSizeLong();
     if (limit-- == 0 || size > *bytes) return false;
     *bytes -= size;
     v1::ProgressReport* report = reports->Add();
     report->set_job(job);
     report->set_attempt(attempt);
-    report->set_number(number++);
-    *report->mutable_event() = event;
+    report->set_number(one.number);
+    *report->mutable_event() = one.event;
   }
   return waiting_.empty();
 }
 
 void ReportQueue::Acknowledge(int64_t number) {
-  while (first_ <= number && !numbered_.empty()) {
-    numbered_.pop_front();
-    ++first_;
+  // An earlier daemon may have sent what was not sent by this one.
+  for (std::deque<Numbered>* queue : {&sent_, &waiting_}) {
+    while (!queue->empty() && queue->front().number <= number) {
+      acknowledged_ = queue->front().number;
+      queue->pop_front();
+    }
   }
 }
 

@@ -10,16 +10,18 @@
 
 namespace comera::worker {
 
-// The events of one attempt of a job that the coordinator has not acknowledged.
-// An event gets its number when it is first sent. Until then metrics may be
-// dropped: once more than `capacity` events wait, every second sample of
-// metrics is left out. Other events are all kept, up to ten times `capacity`;
-// beyond that the oldest is dropped. Not thread-safe.
+// The events of one attempt of a job that the coordinator has not acknowledged,
+// with numbers that rise. An event that was never sent may be dropped: once
+// more than `capacity` events wait, every second sample of metrics is left out.
+// Other events are all kept, up to ten times `capacity`; beyond that the oldest
+// is dropped. Not thread-safe.
 class ReportQueue {
  public:
   explicit ReportQueue(size_t capacity = 2000) : capacity_(capacity) {}
 
-  void Add(v1::TrainerEvent event);
+  // Adds an event under this number, or under the one after the last event's if
+  // that is higher.
+  void Add(v1::TrainerEvent event, int64_t number = 0);
 
   // Appends the first reports, at most `limit` of them and `*bytes` in all, and
   // reduces `*bytes` by their size. The same reports are appended again until
@@ -31,16 +33,25 @@ class ReportQueue {
   // Removes the events up to `number`, which the coordinator has stored.
   void Acknowledge(int64_t number);
 
-  size_t size() const { return numbered_.size() + waiting_.size(); }
+  size_t size() const { return sent_.size() + waiting_.size(); }
+  // The number of the last event that was acknowledged; 0: none was.
+  int64_t acknowledged() const { return acknowledged_; }
 
  private:
+  struct Numbered {
+    int64_t number = 0;
+    v1::TrainerEvent event;
+  };
+
   void Thin();
 
   const size_t capacity_;
-  // The events sent at least once; first_ is the number of the first.
-  std::deque<v1::TrainerEvent> numbered_;
-  int64_t first_ = 1;
-  std::deque<v1::TrainerEvent> waiting_;
+  // The number of the last event that was added.
+  int64_t last_ = 0;
+  int64_t acknowledged_ = 0;
+  // The events that were sent at least once, and the others.
+  std::deque<Numbered> sent_;
+  std::deque<Numbered> waiting_;
 };
 
 }  // namespace comera::worker

@@ -1,12 +1,15 @@
 // Compares the term of each answer with the highest one seen.
 #include "worker/session/leader_fence.h"
 
+#include <algorithm>
+#include <map>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
+#include "absl/strings/str_split.h"
 #include "common/coordinator_address.h"
 #include "common/files.h"
 #include "common/log.h"
@@ -16,6 +19,24 @@ namespace {
 
 using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::InterceptorBatchMethods;
+
+constexpr size_t kMaxName = 64;
+
+using Metadata = std::multimap<grpc::string_ref, grpc::string_ref>;
+
+// The value of the key; empty: none.
+std::string Value(const Metadata& metadata, const char* key) {
+  const auto found = metadata.find(key);
+  return found == metadata.end()
+             ? ""
+             : std::string(found->second.data(), found->second.size());
+}
+
+// Whether it may be the name of a cluster, as it is to stand in the file.
+bool IsName(const std::string& text) {
+  return !text.empty() && text.size() <= kMaxName &&
+         std::all_of(text.begin(), text.end(), absl::ascii_isalnum);
+}
 
 class Interceptor : public grpc::experimental::Interceptor {
  public:
@@ -33,19 +54,12 @@ class Interceptor : public grpc::experimental::Interceptor {
   void Check(InterceptorBatchMethods* methods) {
     const auto* metadata = methods->GetRecvTrailingMetadata();
     if (metadata == nullptr) return;
-    const auto found = metadata->find(kTermMetadata);
     int64_t term = 0;
-    if (found == metadata->end() ||
-        !absl::SimpleAtoi(
-            absl::string_view(found->second.data(), found->second.size()),
-            &term) ||
-        fence_->Admit(term)) {
-      return;
-    }
+    if (!absl::SimpleAtoi(Value(*metadata, kTermMetadata), &term)) return;
+    const std::string cluster = Value(*metadata, kClusterMetadata);
+    if (fence_->Admit(term, IsName(cluster) ? cluster : "")) return;
     LOG(WARNING) << "event=answer_refused term=" << term
-                 << " text=\"the coordinator that gave it was replaced; if "
-                    "this worker was moved here from another cluster, stop it "
-                    "and remove leader_term from its --data_dir\"";
+                 << " text=\"the coordinator that gave it was replaced\"";
     *methods->GetRecvStatus() =
         grpc::Status(grpc::StatusCode::UNAVAILABLE,
                      "the coordinator that answered no longer leads");
@@ -72,18 +86,31 @@ class Factory : public grpc::experimental::ClientInterceptorFactoryInterface {
 
 LeaderFence::LeaderFence(std::string path) : path_(std::move(path)) {
   const auto text = ReadFile(path_);
+  if (!text.ok()) return;
+  // "TERM CLUSTER"; files of earlier versions have no cluster.
+  const std::vector<std::string> words = absl::StrSplit(
+      absl::StripAsciiWhitespace(*text), absl::MaxSplits(' ', 1));
   int64_t term = 0;
-  if (text.ok() && absl::SimpleAtoi(absl::StripAsciiWhitespace(*text), &term)) {
-    highest_ = term;
-  }
+  if (!absl::SimpleAtoi(words[0], &term)) return;
+  highest_ = term;
+  if (words.size() > 1 && IsName(words[1])) cluster_ = words[1];
 }
 
-bool LeaderFence::Admit(int64_t term) {
+bool LeaderFence::Admit(int64_t term, const std::string& cluster) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (term <= highest_) return term == highest_;
+  const bool moved =
+      !cluster.empty() && !cluster_.empty() && cluster != cluster_;
+  if (term < highest_ && !moved) return false;
+  const std::string named = cluster.empty() ? cluster_ : cluster;
+  if (term == highest_ && named == cluster_) return true;
+  if (moved) {
+    LOG(WARNING) << "event=moved_to_cluster cluster=" << cluster
+                 << " from=" << cluster_;
+  }
   highest_ = term;
+  cluster_ = named;
   const absl::Status written =
-      WriteFileAtomically(path_, absl::StrCat(term, "\n"));
+      WriteFileAtomically(path_, absl::StrCat(term, " ", cluster_, "\n"));
   LOG_IF(WARNING, !written.ok())
       << "event=term_not_kept status=\"" << written << "\"";
   return true;

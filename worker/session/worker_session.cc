@@ -3,6 +3,8 @@
 
 #include "worker/session/worker_session.h"
 
+#include <sys/statvfs.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -48,7 +50,9 @@ bool IsSane(const v1::MemberAssignment& assignment) {
          assignment.start().attempt() >= 0 &&
          assignment.start().attempt() <= kMaxNamed &&
          assignment.start().step() >= 0 &&
-         assignment.start().step() <= kMaxNamed;
+         assignment.start().step() <= kMaxNamed &&
+         (assignment.start_job().empty() ||
+          ParseJobName(assignment.start_job()).has_value());
 }
 
 }  // namespace
@@ -58,11 +62,14 @@ absl::StatusOr<std::unique_ptr<WorkerSession>> WorkerSession::Create(
     std::unique_ptr<GpuWatch> gpus) {
   std::unique_ptr<WorkerSession> session(
       new WorkerSession(options, std::move(channel)));
-  RETURN_IF_ERROR(session->records_.KillLeftovers(absl::Seconds(10)));
-  // Also kills what they had started in process groups of its own.
-  RETURN_IF_ERROR(
-      KillMarked(absl::StrCat(options.data_dir, "#"), absl::Seconds(10)));
-  RETURN_IF_ERROR(session->OpenCache());
+  ASSIGN_OR_RETURN(const std::vector<MemberRecord> records,
+                   session->ClaimRecords());
+  if (session->MembersSurvive()) {
+    ASSIGN_OR_RETURN(
+        session->lease_,
+        LeaseFile::Start(session->folders_.Lease(), options.member_lease));
+  }
+  RETURN_IF_ERROR(session->OpenCache(records));
   session->StartPeers();
   WorkerSession* self = session.get();
   session->uploader_ = std::make_unique<ModelUploader>(
@@ -81,10 +88,20 @@ absl::StatusOr<std::unique_ptr<WorkerSession>> WorkerSession::Create(
   processes.mark = absl::StrCat(options.data_dir, "#", options.incarnation);
   ASSIGN_OR_RETURN(session->processes_, GangMembers::Start(processes, self));
   if (gpus != nullptr) {
+    // What holds their memory is nobody else.
+    for (const MemberRecord& record : records) {
+      if (record.pid() != 0) gpus->Begin(record.gpu_uuid());
+    }
     // Makes the first call report the health of GPUs.
     gpus->Poll();
     session->gpus_ = std::move(gpus);
     session->gpus_->Start(notify);
+  }
+  const absl::Status adopted = session->AdoptMembers(records);
+  if (!adopted.ok()) {
+    // The next try finds them as they are.
+    session->processes_->Leave();
+    return adopted;
   }
   session->AddCollectors();
   return session;
@@ -97,6 +114,10 @@ void WorkerSession::AddCollectors() {
     families.push_back(MakeGauge("comera_worker_slots",
                                  "Slots that this worker offers.",
                                  static_cast<double>(options_.slots.size())));
+    families.push_back(
+        MakeGauge("comera_worker_members_confined",
+                  "1: members may use their own job's files only (Landlock).",
+                  options_.confine_files ? 1 : 0));
     families.push_back(
         MakeGauge("comera_worker_data_cache_bytes",
                   "Bytes of datasets' files in this worker's cache.",
@@ -119,7 +140,7 @@ WorkerSession::WorkerSession(const Options& options,
       rendezvous_(&folders_),
       heard_(SteadyNow()),
       replicas_(options.replica_memory),
-      peers_(options.peer_credentials, &peer_keys_),
+      peers_(options.peer_credentials, &peer_keys_, options.peers.insecure),
       shelf_(&folders_, &replicas_),
       table_(options.slots) {}
 
@@ -143,7 +164,8 @@ void WorkerSession::Notify() {
   changed_.notify_all();
 }
 
-bool WorkerSession::OnLine(GangMembers::Id id, std::string_view line) {
+bool WorkerSession::OnLine(GangMembers::Id id, std::string_view line,
+                           int64_t end) {
   if (line.empty() || line[0] != '{') return false;
   v1::TrainerEvent event;
   google::protobuf::util::JsonParseOptions parse;
@@ -161,7 +183,7 @@ bool WorkerSession::OnLine(GangMembers::Id id, std::string_view line) {
       options_.metrics->OnStep(rank->job(), event.metrics());
     }
   }
-  if (table_.OnEvent(id, event)) Notify();
+  if (table_.OnEvent(id, event, end)) Notify();
   return true;
 }
 
@@ -172,29 +194,31 @@ void WorkerSession::OnLogGrown(GangMembers::Id) {
 
 void WorkerSession::OnExit(GangMembers::Id id, const MemberExit& exit) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (const auto pid = pids_.find(id); pid != pids_.end()) {
-    records_.Remove(pid->second);
-    pids_.erase(pid);
-  }
   // Comes before the end is reported, so that the slot is not seen as free
   // while its GPU is not.
   ReleaseGpu(id);
   fetcher_->Release(id);
+  adopted_data_.erase(id);
   if (const auto rank = table_.Find(id)) {
     LOG(INFO) << "member ended " << DescribeMember(*rank)
-              << " code=" << exit.code << " signal=" << exit.signal
+              << " known=" << exit.known << " code=" << exit.code
+              << " signal=" << exit.signal
               << " peak_memory_bytes=" << exit.peak_memory_bytes;
     logs_.End(*rank);
     if (options_.metrics != nullptr) {
-      options_.metrics->OnMemberEnded(rank->job(),
-                                      exit.code != 0 || exit.signal != 0);
+      options_.metrics->OnMemberEnded(
+          rank->job(), !exit.known || exit.code != 0 || exit.signal != 0);
     }
   }
   if (const auto rank = table_.OnExit(id, exit, absl::Now())) {
-    uploader_->Upload(*rank, folders_.Model(rank->job()),
-                      folders_.Targets(rank->job()));
+    answered_ ? UploadModel(*rank) : unsent_.push_back(*rank);
   }
   Notify();
+}
+
+void WorkerSession::UploadModel(const v1::MemberKey& rank) {
+  uploader_->Upload(rank, folders_.Model(rank.job()),
+                    folders_.Targets(rank.job()));
 }
 
 void WorkerSession::OnUpload(const v1::MemberKey& rank,
@@ -225,11 +249,10 @@ void WorkerSession::ApplyActions() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     actions = table_.Reconcile(absl::Now());
-    for (const v1::MemberKey& rank : actions.abandon) uploader_->Abandon(rank);
-    for (const v1::MemberKey& rank : actions.upload_again) {
-      uploader_->Upload(rank, folders_.Model(rank.job()),
-                        folders_.Targets(rank.job()));
+    for (const v1::MemberKey& rank : actions.stop_retrying) {
+      uploader_->StopRetrying(rank);
     }
+    for (const v1::MemberKey& rank : actions.upload_again) UploadModel(rank);
   }
   for (GangMembers::Id id : actions.kill) {
     CancelFetch(id);
@@ -266,6 +289,9 @@ v1::SynchronizeRequest WorkerSession::MakeRequest(bool* news) {
   v1::SynchronizeRequest request;
   request.set_worker(options_.worker);
   request.set_incarnation(options_.incarnation);
+  request.set_daemon(options_.daemon);
+  request.set_members_survive(MembersSurvive());
+  request.set_obeys_finish(true);
   request.set_host(options_.host);
   request.set_rack(options_.rack);
   request.set_version(kVersion);
@@ -275,7 +301,7 @@ v1::SynchronizeRequest WorkerSession::MakeRequest(bool* news) {
       v1::Slot& told = *request.add_slots();
       told = slot;
       if (gpus_ != nullptr && slot.has_gpu()) {
-        told.set_unfit(gpus_->Unfit(slot.gpu().uuid()));
+        told.set_unfit(WhyUnfit(slot));
       }
     }
   }
@@ -286,7 +312,8 @@ v1::SynchronizeRequest WorkerSession::MakeRequest(bool* news) {
   shelf_.Fill(request.mutable_checkpoints());
   FillTroubles(&request);
   const auto spanning = table_.SpanningGangs();
-  const bool statuses = table_.Fill(&request, SteadyNow() - heard_ > kCutOff);
+  const bool statuses =
+      table_.Fill(&request, SteadyNow() - heard_ > kCutOff, disk_full_);
   const bool logs = logs_.Fill(kMaxLogBytes, request.mutable_logs());
   const bool entries =
       rendezvous_.Collect(spanning, request.mutable_rendezvous());
@@ -329,6 +356,7 @@ void WorkerSession::ApplyResponse(const v1::SynchronizeResponse& response) {
   for (const v1::MemberAssignment& assignment : response.desired()) {
     if (IsSane(assignment)) {
       *sane.add_desired() = assignment;
+      if (assignment.finish()) AskToFinish(assignment);
     } else {
       LOG(ERROR) << "refused assignment " << assignment.ShortDebugString();
     }
@@ -340,7 +368,12 @@ void WorkerSession::ApplyResponse(const v1::SynchronizeResponse& response) {
     const std::lock_guard<std::mutex> lock(mutex_);
     table_.OnResponse(sane);
     logs_.OnResponse(sane.log_acks());
+    answered_ = true;
+    // The ones that are not wanted are tried once (below).
+    for (const v1::MemberKey& rank : unsent_) UploadModel(rank);
+    unsent_.clear();
   }
+  UpdateRecords();
   ExpireStored(response);
   ApplyActions();
   std::set<RendezvousExchange::Gang> spanning;
@@ -380,8 +413,21 @@ void WorkerSession::CleanUp() {
   shelf_.ScanAll();
 }
 
+void WorkerSession::CheckRoom() {
+  struct statvfs disk;
+  const bool full = statvfs(options_.data_dir.c_str(), &disk) == 0 &&
+                    static_cast<int64_t>(disk.f_bavail) *
+                            static_cast<int64_t>(disk.f_frsize) <
+                        options_.least_room_bytes;
+  if (full == disk_full_) return;
+  disk_full_ = full;
+  LOG(WARNING) << "disk full=" << full << " data_dir=" << options_.data_dir;
+}
+
 absl::Status WorkerSession::RunOnce() {
   ApplyActions();
+  SaveAgain();
+  CheckRoom();
   v1::SynchronizeRequest request;
   bool news = false;
   {
@@ -428,19 +474,39 @@ absl::Status WorkerSession::Run() {
     if (absl::IsAborted(status)) return status;
     if (status.ok() != connected) {
       connected = status.ok();
-      LOG(WARNING) << "coordinator reachable=" << connected << " " << status;
+      if (absl::IsUnauthenticated(status)) {
+        LOG(WARNING) << "the coordinator does not know this worker: "
+                        "--token_file names the file with a worker's token, "
+                        "which `comera token create` makes; this worker goes "
+                        "on asking";
+      } else {
+        LOG(WARNING) << "coordinator reachable=" << connected << " " << status;
+      }
     }
     if (status.ok()) backoff.Reset();
     const absl::Duration pause =
         status.ok() ? options_.min_interval : backoff.Next();
     std::unique_lock<std::mutex> lock(mutex_);
-    if (changed_.wait_for(lock, absl::ToChronoMilliseconds(pause),
-                          [this] { return stop_; })) {
+    if (changed_.wait_for(
+            lock, absl::ToChronoMilliseconds(pause),
+            [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stop_; })) {
       break;
     }
   }
-  ShutDown();
+  bool leave = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    leave = leave_;
+  }
+  leave ? LeaveMembers() : ShutDown();
   return absl::OkStatus();
+}
+
+void WorkerSession::Leave() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  leave_ = true;
+  stop_ = true;
+  Notify();
 }
 
 void WorkerSession::Stop() {
@@ -461,7 +527,14 @@ void WorkerSession::KillAll() {
   }
   lock.lock();
   changed_.wait_for(lock, std::chrono::seconds(30),
-                    [this] { return !table_.HasProcesses(); });
+                    [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                      return !table_.HasProcesses();
+                    });
+  // The coordinator refuses this incarnation, so nobody is to go on with it.
+  for (const auto& [id, record] : recorded_) records_.Remove(id);
+  recorded_.clear();
+  unwritten_.clear();
+  records_.ForgetIncarnation();
 }
 
 void WorkerSession::ShutDown() {
@@ -474,7 +547,9 @@ void WorkerSession::ShutDown() {
   {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait_for(lock, absl::ToChronoMilliseconds(patience),
-                      [this] { return !table_.HasProcesses(); });
+                      [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                        return !table_.HasProcesses();
+                      });
   }
   // Finishes the copies of what members have just saved, before the machine
   // goes.

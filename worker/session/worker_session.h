@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,7 @@
 #include "worker/data/dataset_cache.h"
 #include "worker/gang/gang_member.h"
 #include "worker/gang/job_folders.h"
+#include "worker/gang/lease_file.h"
 #include "worker/gang/member_preparer.h"
 #include "worker/gang/member_records.h"
 #include "worker/gang/member_table.h"
@@ -46,9 +48,10 @@ namespace comera::worker {
 // This machine's side of the contract with the coordinator: reports what runs
 // here, starts and stops what is wanted, and forwards what members report.
 //
-// Life cycle: Create kills what an earlier daemon left behind; Run calls
-// RunOnce until Stop; destruction kills what still runs. Members go on training
-// while the coordinator cannot be reached.
+// Life cycle: Create takes over the members that outlived an earlier daemon,
+// and kills what else it left behind; Run calls RunOnce until Stop or Leave;
+// destruction kills what still runs, but not after Leave. Members go on
+// training while the coordinator cannot be reached.
 //
 // Thread safety: Run or RunOnce on one thread; Stop from any.
 class WorkerSession : private GangMembers::Observer,
@@ -59,8 +62,16 @@ class WorkerSession : private GangMembers::Observer,
     std::string rack;
     // The worker's name: [a-z0-9-]{1,63}.
     std::string worker;
-    // A random string, new at every start of the daemon.
+    // A random string, new at every start of the daemon; or, where members of
+    // an earlier one can be adopted, that one's
+    // (MemberRecords::KeptIncarnation).
     std::string incarnation;
+    // A random string, new at every start of the daemon; empty: the
+    // incarnation.
+    std::string daemon;
+    // How long members go on when this daemon ends, for another one to adopt
+    // them; 0: they end with it.
+    absl::Duration member_lease = absl::ZeroDuration();
     std::string host;
     // The address at which members on other workers reach those here. Empty
     // means loopback, which serves only gangs on this machine.
@@ -75,8 +86,15 @@ class WorkerSession : private GangMembers::Observer,
     // The user that members run as; unset means this process's user. The
     // members' folders are given to that user.
     std::optional<MemberUser> member_user;
+    // Whether members may use their own files only, where the kernel can see to
+    // that (Landlock).
+    bool confine_files = false;
     // Makes members' control groups; null for none. Must outlive the session.
     const MemberCgroups* cgroups = nullptr;
+    // Whether members of jobs without resources.memory_bytes have limits all
+    // the same: what is planned, with head-room, on the CPU (comera-trainer
+    // --limit_to_plan), and in a control group their share of the machine.
+    bool limit_memory = true;
     // What jobs may read on this machine; by default nothing.
     DataRoots data_roots;
     GangMembers::Options processes;
@@ -118,6 +136,9 @@ class WorkerSession : private GangMembers::Observer,
     // ended. The files of ended jobs are removed at once.
     absl::Duration keep_stopped = absl::Hours(24 * 30);
     absl::Duration keep_logs = absl::Hours(24 * 30);
+    // With less room than this the disk counts as full: members cannot tell
+    // that they live.
+    int64_t least_room_bytes = int64_t{1} << 20;
     // Receives counts of what happens; may be null. Must outlive the session.
     WorkerMetrics* metrics = nullptr;
   };
@@ -136,17 +157,18 @@ class WorkerSession : private GangMembers::Observer,
   // again.
   absl::Status RunOnce();
 
-  // Runs until Stop (OK: all members were stopped and reported as lost) or
-  // until RunOnce returns Aborted.
+  // Runs until Stop (OK: all members were stopped and reported as lost), until
+  // Leave (OK: members that survive go on) or until RunOnce returns Aborted.
   absl::Status Run();
   void Stop();
+  void Leave();
 
  private:
   WorkerSession(const Options& options, std::shared_ptr<grpc::Channel> channel);
   void StartPeers();
   void AddCollectors();
 
-  bool OnLine(GangMembers::Id id, std::string_view line) override;
+  bool OnLine(GangMembers::Id id, std::string_view line, int64_t end) override;
   void OnLogGrown(GangMembers::Id id) override;
   void OnExit(GangMembers::Id id, const MemberExit& exit) override;
   void OnFetching(DataFetcher::Id id,
@@ -158,6 +180,13 @@ class WorkerSession : private GangMembers::Observer,
   // Wakes the exchange, because there is news for the coordinator.
   void Notify() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   v1::SynchronizeRequest MakeRequest(bool* news)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Looks whether the disk is full.
+  void CheckRoom();
+  // Sends the member's model once the coordinator has answered this daemon: it
+  // refuses the models of an attempt that it has given up, and may learn only
+  // by that call that its members are here.
+  void UploadModel(const v1::MemberKey& rank)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Call(const v1::SynchronizeRequest& request, bool news,
                     v1::SynchronizeResponse* response);
@@ -180,8 +209,29 @@ class WorkerSession : private GangMembers::Observer,
   void FailStart(const MemberTable::Actions::Start& start,
                  const absl::Status& status);
   absl::Status StartMember(const MemberTable::Actions::Start& start);
-  // Opens the cache of datasets and the fetcher that fills it.
-  absl::Status OpenCache();
+  // Takes over the members of the records that survived, and kills the others
+  // (worker_session_adoption.cc).
+  absl::Status AdoptMembers(const std::vector<MemberRecord>& records);
+  void Adopt(const MemberRecord& record, int pidfd);
+  // The records that this daemon goes on with; the others' processes are
+  // killed.
+  absl::StatusOr<std::vector<MemberRecord>> ClaimRecords();
+  bool MembersSurvive() const {
+    return options_.member_lease > absl::ZeroDuration();
+  }
+  // Writes the record of a member that is about to start, or of its process.
+  absl::Status Record(const MemberTable::Actions::Start& start,
+                      const MemberCommand& command, pid_t pid);
+  // Writes a record, and keeps in mind if that failed.
+  absl::Status Save(const MemberRecord& record)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SaveAgain();
+  // Brings the records up to date with what the coordinator has.
+  void UpdateRecords();
+  void LeaveMembers();
+  // Opens the cache of datasets and the fetcher that fills it. Members of the
+  // records still read their data.
+  absl::Status OpenCache(const std::vector<MemberRecord>& records);
   // Returns the members whose data have arrived, with specs that name the local
   // files, and begins to fetch the data of the others.
   std::vector<MemberTable::Actions::Start> FetchData(
@@ -198,6 +248,13 @@ class WorkerSession : private GangMembers::Observer,
   absl::Status FetchCheckpoint(GangMembers::Id id,
                                const v1::MemberAssignment& rank,
                                const std::atomic<bool>& abandoned);
+  // Brings the training state of another job that the member starts from.
+  // Errors are those of FetchCheckpoint.
+  absl::Status FetchOthersState(GangMembers::Id id,
+                                const v1::MemberAssignment& rank,
+                                const std::atomic<bool>& abandoned);
+  // Tells the member to end soon and to leave its best model.
+  void AskToFinish(const v1::MemberAssignment& rank) const;
   // Adds what keeps checkpoints of the members here from being copied.
   void FillTroubles(v1::SynchronizeRequest* request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -208,6 +265,9 @@ class WorkerSession : private GangMembers::Observer,
   void ExpireStored(const v1::SynchronizeResponse& response);
   // Gives the members up if the coordinator has been silent for too long.
   void WatchCoordinator(const absl::Status& call);
+  // Why no member may start in the slot now; empty if one may.
+  std::string WhyUnfit(const v1::Slot& slot)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Claims the GPU of the member's slot, if it has one, and makes it the only
   // GPU that the command sees. FailedPrecondition: the GPU is unfit.
   absl::Status ClaimGpu(const MemberTable::Actions::Start& start,
@@ -229,6 +289,7 @@ class WorkerSession : private GangMembers::Observer,
   int64_t seen_version_ = 0;
   // The time of the coordinator's last answer, by SteadyNow.
   absl::Time heard_;
+  bool disk_full_ = false;
   // The members that the last answer asked to stop.
   std::vector<v1::MemberStop> stopping_;
   absl::Time next_sweep_ = absl::InfinitePast();
@@ -242,7 +303,9 @@ class WorkerSession : private GangMembers::Observer,
   CheckpointShelf shelf_ ABSL_GUARDED_BY(mutex_);
   MemberTable table_ ABSL_GUARDED_BY(mutex_);
   LogShipper logs_ ABSL_GUARDED_BY(mutex_);
-  std::map<GangMembers::Id, pid_t> pids_ ABSL_GUARDED_BY(mutex_);
+  std::map<GangMembers::Id, MemberRecord> recorded_ ABSL_GUARDED_BY(mutex_);
+  // The records that could not be written.
+  std::set<GangMembers::Id> unwritten_ ABSL_GUARDED_BY(mutex_);
   // The UUID of the GPU that each member uses.
   std::map<GangMembers::Id, std::string> gpu_of_ ABSL_GUARDED_BY(mutex_);
   // Members whose data are being fetched, and those whose data have arrived.
@@ -250,6 +313,11 @@ class WorkerSession : private GangMembers::Observer,
       ABSL_GUARDED_BY(mutex_);
   std::vector<MemberTable::Actions::Start> fetched_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  // Whether the coordinator has answered, and the models that wait for that.
+  bool answered_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<v1::MemberKey> unsent_ ABSL_GUARDED_BY(mutex_);
+  // Whether stop_ leaves members that survive.
+  bool leave_ ABSL_GUARDED_BY(mutex_) = false;
   // Whether news came since the request under way was made.
   bool news_ ABSL_GUARDED_BY(mutex_) = false;
   // The call under way, if news may cut it short.
@@ -257,6 +325,11 @@ class WorkerSession : private GangMembers::Observer,
 
   std::unique_ptr<BlobSource> blobs_;
   std::unique_ptr<DatasetCache> cache_;
+  // The data of members that were adopted; those of others are the fetcher's.
+  std::map<GangMembers::Id, DatasetCache::Lease> adopted_data_
+      ABSL_GUARDED_BY(mutex_);
+
+  std::unique_ptr<LeaseFile> lease_;  // Null: members end with this daemon.
 
   // Destroyed first, in this order, because their threads call this object.
   std::unique_ptr<GangMembers> processes_;

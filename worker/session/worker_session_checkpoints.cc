@@ -34,14 +34,12 @@ void WorkerSession::StartPeers() {
   };
   copies.on_stored = [this](const std::string& job, const StateKey& key) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    shelf_.AddStored(job, key);
-    Notify();
+    if (shelf_.AddStored(job, key)) Notify();
   };
   copies.store.on_found = copies.on_stored;
   copies.store.on_listed = [this](StoredStates states) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    shelf_.SetStored(std::move(states));
-    Notify();
+    if (shelf_.SetStored(std::move(states))) Notify();
   };
   copier_ = std::make_unique<CheckpointCopier>(copies, &peers_,
                                                options_.checkpoint_store.get());

@@ -10,10 +10,25 @@
 
 namespace comera::worker {
 
-absl::Status WorkerSession::OpenCache() {
+absl::Status WorkerSession::OpenCache(
+    const std::vector<MemberRecord>& records) {
+  DatasetCache::Options options = options_.cache;
+  for (const MemberRecord& record : records) {
+    for (const v1::DatasetPin& pin : record.assignment().datasets()) {
+      options.kept_views.insert(pin.digest());
+    }
+  }
   ASSIGN_OR_RETURN(
       cache_, DatasetCache::Open(absl::StrCat(options_.data_dir, "/datasets"),
-                                 options_.cache));
+                                 options));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const MemberRecord& record : records) {
+    DatasetCache::Lease& lease =
+        adopted_data_.try_emplace(record.id(), cache_.get()).first->second;
+    for (const v1::DatasetPin& pin : record.assignment().datasets()) {
+      cache_->KeepView(pin.digest(), &lease);
+    }
+  }
   blobs_ = std::make_unique<RemoteBlobs>(channel_);
   DataFetcher::Observer* const observer = this;
   fetcher_ = std::make_unique<DataFetcher>(options_.fetch, cache_.get(),

@@ -1,4 +1,6 @@
 // Launches a member: picks its GPU, confines it, and starts its process.
+#include <unistd.h>
+
 #include <algorithm>
 #include <map>
 #include <string>
@@ -8,7 +10,10 @@
 #include "common/files.h"
 #include "common/log.h"
 #include "common/status_macros.h"
+#include "worker/gang/file_rules.h"
 #include "worker/gang/gang.h"
+#include "worker/gang/member_environment.h"
+#include "worker/session/member_files.h"
 #include "worker/session/slot_inventory.h"
 #include "worker/session/worker_session.h"
 
@@ -18,7 +23,29 @@ namespace {
 // The limit includes threads.
 constexpr int64_t kMaxMemberProcesses = 2048;
 
+// The memory that each of so many members may take: nine tenths of the
+// machine's in equal parts, because one that takes all stops the others and the
+// daemon.
+int64_t ShareOfMemory(size_t slots) {
+  const int64_t bytes =
+      int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  return bytes / 10 * 9 / std::max<int64_t>(1, static_cast<int64_t>(slots));
+}
+
 }  // namespace
+
+std::string WorkerSession::WhyUnfit(const v1::Slot& slot) {
+  const std::string& uuid = slot.gpu().uuid();
+  for (const auto& [id, used] : gpu_of_) {
+    const auto rank = table_.Assignment(id);
+    // An earlier daemon was given other GPUs, so that it counted them
+    // differently.
+    if (used == uuid && (!rank || rank->slot() != slot.index())) {
+      return "a member that was started in another slot runs on it";
+    }
+  }
+  return gpus_->Unfit(uuid);
+}
 
 absl::Status WorkerSession::ClaimGpu(const MemberTable::Actions::Start& start,
                                      const v1::Slot& slot,
@@ -28,13 +55,13 @@ absl::Status WorkerSession::ClaimGpu(const MemberTable::Actions::Start& start,
   // Members on the CPU see no GPU.
   command->environment.push_back(absl::StrCat("CUDA_VISIBLE_DEVICES=", uuid));
   if (uuid.empty()) return absl::OkStatus();
-  const std::string unfit = gpus_->Unfit(uuid);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::string unfit = WhyUnfit(slot);
   if (!unfit.empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat("slot ", slot.index(), ", GPU ", uuid, ": ", unfit));
   }
   gpus_->Begin(uuid);
-  const std::lock_guard<std::mutex> lock(mutex_);
   gpu_of_[start.id] = uuid;
   return absl::OkStatus();
 }
@@ -42,17 +69,28 @@ absl::Status WorkerSession::ClaimGpu(const MemberTable::Actions::Start& start,
 absl::Status WorkerSession::Confine(const MemberTable::Actions::Start& start,
                                     int threads, MemberCommand* command) {
   const v1::MemberAssignment& rank = start.assignment;
-  if (options_.member_user) {
-    command->user = options_.member_user;
-    for (const std::string& folder :
-         folders_.WritableFolders(rank.job(), rank.attempt())) {
-      RETURN_IF_ERROR(MakeDirectories(folder));
+  for (const std::string& folder :
+       folders_.WritableFolders(rank.job(), rank.attempt())) {
+    RETURN_IF_ERROR(MakeDirectories(folder));
+    if (options_.member_user) {
       RETURN_IF_ERROR(GiveOwnership(*options_.member_user, folder));
     }
+  }
+  command->user = options_.member_user;
+  if (options_.confine_files) {
+    std::vector<std::string> environment =
+        MemberEnvironment(environ, command->environment);
+    ASSIGN_OR_RETURN(FileRules rules, FileRules::Create(MemberFiles(
+                                          rank, folders_, options_.data_dir,
+                                          options_.trainer, environment)));
+    command->file_rules = std::make_shared<FileRules>(std::move(rules));
   }
   if (options_.cgroups == nullptr) return absl::OkStatus();
   MemberCgroups::Limits limits;
   limits.memory_bytes = rank.spec().resources().memory_bytes();
+  if (limits.memory_bytes == 0 && options_.limit_memory) {
+    limits.memory_bytes = ShareOfMemory(options_.slots.size());
+  }
   limits.processes = kMaxMemberProcesses;
   // One more core for threads that do not compute.
   limits.cores = threads + 1;
@@ -91,9 +129,13 @@ absl::Status WorkerSession::StartMember(
                    folders_.WriteTask(rank, threads, options_.address,
                                       slot.device() == v1::ResourceSpec::GPU
                                           ? v1::ResourceSpec::GPU
-                                          : v1::ResourceSpec::CPU));
+                                          : v1::ResourceSpec::CPU,
+                                      options_.member_lease));
   MemberCommand command;
   command.arguments = {options_.trainer, absl::StrCat("--task=", task)};
+  if (!options_.limit_memory) {
+    command.arguments.push_back("--limit_to_plan=off");
+  }
   command.environment = options_.environment;
   for (const auto& [name, value] :
        std::map<std::string, int>{{"RANK", rank.rank()},
@@ -105,7 +147,9 @@ absl::Status WorkerSession::StartMember(
   }
   command.environment.push_back(
       absl::StrCat("TMPDIR=", folders_.Temporary(rank.job(), rank.attempt())));
+  command.events_path = folders_.Events(key);
   command.log_path = folders_.Log(key);
+  command.survives = MembersSurvive();
   RETURN_IF_ERROR(Confine(start, threads, &command));
   RETURN_IF_ERROR(ClaimGpu(start, slot, &command));
   {
@@ -113,30 +157,36 @@ absl::Status WorkerSession::StartMember(
     logs_.Begin(key, command.log_path);
     table_.Launching(start.id);
   }
+  const auto undo = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    ReleaseGpu(start.id);
+    logs_.End(key);
+  };
+  // A daemon that finds no process to the record knows that the start was cut
+  // short, and does not start the member once more.
+  const absl::Status noted = Record(start, command, /*pid=*/0);
+  if (!noted.ok()) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    undo();
+    return noted;
+  }
   // Counted before its end can be.
   if (options_.metrics != nullptr) {
     options_.metrics->OnMemberStarted(rank.job(), rank.attempt());
   }
   const absl::StatusOr<pid_t> pid = processes_->Launch(start.id, command);
-  const std::lock_guard<std::mutex> lock(mutex_);
   if (!pid.ok()) {
+    const std::lock_guard<std::mutex> lock(mutex_);
     if (options_.metrics != nullptr) {
       options_.metrics->OnMemberEnded(rank.job(), /*failed=*/true);
     }
-    ReleaseGpu(start.id);
-    logs_.End(key);
+    undo();
     return pid.status();
   }
   LOG(INFO) << "member started " << DescribeMember(key)
             << " slot=" << rank.slot() << " pid=" << *pid
             << " threads=" << threads;
-  // The member may have ended already.
-  const std::vector<GangMembers::Id> running = table_.Processes();
-  if (std::find(running.begin(), running.end(), start.id) != running.end()) {
-    pids_[start.id] = *pid;
-    const absl::Status recorded = records_.Add(*pid);
-    LOG_IF(ERROR, !recorded.ok()) << "record pid=" << *pid << " " << recorded;
-  }
+  const absl::Status recorded = Record(start, command, *pid);
+  LOG_IF(ERROR, !recorded.ok()) << "record pid=" << *pid << " " << recorded;
   return absl::OkStatus();
 }
 

@@ -1,8 +1,15 @@
 // Prepares a member's start: fetches the checkpoint from which its job begins
 // or resumes, and checks the paths of its data.
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/files.h"
 #include "common/log.h"
 #include "common/status_macros.h"
+#include "proto/resource_names.h"
+#include "worker/checkpoint/checkpoint_names.h"
+#include "worker/gang/member_failure.h"
 #include "worker/session/worker_session.h"
 
 namespace comera::worker {
@@ -22,7 +29,10 @@ bool WorkerSession::Prepare(const MemberTable::Actions::Start& start) {
   const GangMembers::Id id = start.id;
   preparer_->Begin(start, [this, id, rank](const std::atomic<bool>& abandoned) {
     // A state of its own holds all that it needs.
-    if (rank.spec().has_start_from() && !(rank.resume() && rank.has_start())) {
+    if (!rank.start_job().empty()) {
+      RETURN_IF_ERROR(FetchOthersState(id, rank, abandoned));
+    } else if (rank.spec().has_start_from() &&
+               !(rank.resume() && rank.has_start())) {
       RETURN_IF_ERROR(FetchStart(
           options_.start_fetch, channel_, rank.spec().start_from().checkpoint(),
           folders_.Start(rank.job()), abandoned, [this, id](int64_t bytes) {
@@ -33,6 +43,50 @@ bool WorkerSession::Prepare(const MemberTable::Actions::Start& start) {
     return FetchCheckpoint(id, rank, abandoned);
   });
   return true;
+}
+
+absl::Status WorkerSession::FetchOthersState(
+    GangMembers::Id id, const v1::MemberAssignment& rank,
+    const std::atomic<bool>& abandoned) {
+  const std::string path = folders_.Start(rank.job());
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) return absl::OkStatus();
+  // It may lie on this disk already.
+  const std::string folder = folders_.Checkpoints(rank.start_job());
+  v1::MemberAssignment others = rank;
+  others.set_job(rank.start_job());
+  RETURN_IF_ERROR(FetchCheckpoint(id, others, abandoned));
+  const StateKey key = {rank.start().attempt(), rank.start().step()};
+  for (const CheckpointName& name : NamesOf(key, ListCheckpointFiles(folder))) {
+    RETURN_IF_ERROR(MakeDirectories(path.substr(0, path.rfind('/'))));
+    const std::string copy = path + ".tmp.copy";
+    std::filesystem::copy_file(
+        absl::StrCat(folder, "/", ToFileName(name)), copy,
+        std::filesystem::copy_options::overwrite_existing, error);
+    if (!error) std::filesystem::rename(copy, path, error);
+    if (!error) return absl::OkStatus();
+    return absl::UnavailableError(absl::StrCat(path, ": ", error.message()));
+  }
+  // Its own job may have replaced it by a newer one meanwhile.
+  return WithFailureClass(
+      absl::NotFoundError(absl::StrCat("the training state of step ", key.step,
+                                       " of ", rank.start_job(),
+                                       " is no longer kept")),
+      v1::CHECKPOINT_UNREACHABLE);
+}
+
+void WorkerSession::AskToFinish(const v1::MemberAssignment& rank) const {
+  const std::string folder = folders_.Work(rank.job());
+  const std::string path =
+      absl::StrCat(folder, "/", FinishFile(rank.attempt()));
+  std::error_code error;
+  // A member that has not begun here has nothing to leave.
+  if (!std::filesystem::is_directory(folder, error) ||
+      std::filesystem::exists(path, error)) {
+    return;
+  }
+  const absl::Status status = WriteFileAtomically(path, "");
+  LOG_IF(WARNING, !status.ok()) << "job=" << rank.job() << " " << status;
 }
 
 // Looks at files on a thread of its own, because a server of files that does

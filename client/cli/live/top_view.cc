@@ -169,7 +169,7 @@ void AddSection(const TableRows& rows,
 }
 
 TableRows QueueRows(const std::vector<v1::Queue>& queues) {
-  TableRows rows = {{"QUEUE", "RUNNING", "QUEUED", "RANKS", "GUARANTEED"}};
+  TableRows rows = {{"QUEUE", "RUNNING", "QUEUED", "PROCS", "GUARANTEED"}};
   for (const v1::Queue& queue : queues) {
     rows.push_back({LastSegment(queue.name()),
                     absl::StrCat(queue.running_jobs()),

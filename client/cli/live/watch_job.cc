@@ -19,11 +19,22 @@ constexpr absl::Duration kLineInterval = absl::Seconds(5);
 void WatchPrinter::OnJob(const v1::Job& job) {
   figures_.Apply(job);
   if (is_live()) DrawBlock();
+  if (!is_table() || is_live() || job.state() != v1::QUEUED) return;
+  // The first is followed by stored events, which would seem newer.
+  if (!has_job_) {
+    has_job_ = true;
+  } else if (!job.reason().empty() && job.reason() != shown_reason_) {
+    shown_reason_ = job.reason();
+    PrintLine(absl::StrCat(StateText(job), ": ", Printable(job.reason())));
+  }
 }
 
 void WatchPrinter::OnEvent(const v1::JobEvent& event) {
   figures_.Apply(event);
   history_.Apply(event);
+  if (event.has_state_change()) {
+    shown_reason_ = event.state_change().reason();
+  }
   if (!is_table()) {
     session_.Print(event, /*one_line=*/true);
     return;

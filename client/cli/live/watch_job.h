@@ -45,6 +45,9 @@ class WatchPrinter {
   RunFigures figures_;
   FigureHistory history_;
   int block_lines_ = 0;
+  bool has_job_ = false;
+  // Why the job waits, as it was printed last.
+  std::string shown_reason_;
   absl::Time last_line_ = absl::InfinitePast();
 };
 

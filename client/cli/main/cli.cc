@@ -3,8 +3,11 @@
 #include "client/cli/main/cli.h"
 
 #include "CLI/CLI.hpp"
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/session/verb.h"
 #include "client/cli/verbs/verbs.h"
@@ -96,7 +99,32 @@ void AddArgument(CLI::App* app, const Argument& argument) {
     option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
   if (argument.required) option->required();
-  if (!argument.choices.empty()) option->check(CLI::IsMember(argument.choices));
+  if (argument.choices.empty()) return;
+  option->check(CLI::Validator(
+      [choices = argument.choices](const std::string& value) {
+        if (absl::c_linear_search(choices, value)) return std::string();
+        return absl::StrCat(value, " is none of ", absl::StrJoin(choices, ", "),
+                            DidYouMean(value, choices));
+      },
+      absl::StrCat("{", absl::StrJoin(argument.choices, ","), "}")));
+}
+
+// The library's words about a flag's value, as this program says things.
+std::string PlainError(const CLI::ParseError& error) {
+  const std::string text = error.what();
+  absl::string_view rest = text;
+  if (absl::ConsumePrefix(&rest, "Could not convert: ")) {
+    const std::vector<absl::string_view> parts =
+        absl::StrSplit(rest, absl::MaxSplits(" = ", 1));
+    if (parts.size() == 2) {
+      return absl::StrCat(parts[0], ": ", parts[1], " is no whole number");
+    }
+  }
+  if (absl::ConsumeSuffix(&rest, ": 1 required TEXT missing") ||
+      absl::ConsumeSuffix(&rest, ": 1 required INT missing")) {
+    return absl::StrCat(rest, " needs a value");
+  }
+  return text;
 }
 
 // Adds the flags' former names, which --help does not show.
@@ -167,10 +195,11 @@ int RunCli(const std::vector<std::string>& args,
       CancelVerb(&session),   ModelsVerb(&session),      VersionVerb(&session),
       DatasetsVerb(&session), CheckpointsVerb(&session), BackupVerb(&session),
       SweepVerb(&session),    ParetoVerb(&session)};
-  for (auto make : {PauseVerb, ResumeVerb, ExplainVerb, TopVerb, WorkersVerb,
-                    DrainVerb, ResumeWorkerVerb, ExportVerb, QueuesVerb,
-                    LoginVerb, WhoAmIVerb, TokenVerb, TicketVerb, EvaluateVerb, PredictVerb,
-                    GenerateVerb, DataVerb, AuditVerb}) {
+  for (auto make :
+       {PauseVerb, ResumeVerb, DeleteVerb, ExplainVerb, TopVerb, WorkersVerb,
+        DrainVerb, ResumeWorkerVerb, ExportVerb, QueuesVerb, LoginVerb,
+        WhoAmIVerb, TokenVerb, TicketVerb, EvaluateVerb, PredictVerb,
+        GenerateVerb, DataVerb, AuditVerb}) {
     verbs.push_back(make(&session));
   }
   verbs.push_back(CompletionVerb(&session));
@@ -222,7 +251,7 @@ int RunCli(const std::vector<std::string>& args,
     const std::vector<std::string> unknown = app.remaining(true);
     const std::string message =
         unknown.empty()
-            ? std::string(error.what())
+            ? PlainError(error)
             : UnknownArgument(unknown.front(), chosen(), verbs, globals);
     return session.Fail(absl::StrCat(message, "; see comera --help"),
                         kExitUsage);

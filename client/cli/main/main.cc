@@ -67,6 +67,11 @@ int main(int argc, char** argv) {
   environment.ca = Variable("COMERA_CA");
   environment.certificate = Variable("COMERA_CERT");
   environment.key = Variable("COMERA_KEY");
+  environment.s3_key = {Variable("AWS_ACCESS_KEY_ID"),
+                        Variable("AWS_SECRET_ACCESS_KEY"),
+                        Variable("AWS_SESSION_TOKEN")};
+  environment.has_display =
+      !Variable("DISPLAY").empty() || !Variable("WAYLAND_DISPLAY").empty();
   environment.config_file = ConfigFile();
   environment.state_folder = StateFolder();
   std::error_code error;

@@ -62,11 +62,11 @@ std::string SizeAndTarget(const v1::Job& job) {
 
 std::vector<std::string> JobHeader() {
   return {"ID",  "NAME",  "STATE", "PROGRESS", "LOSS→TARGET", "SIZE→TARGET",
-          "ETA", "QUEUE", "PRIO",  "RANKS",    "AGE",         "REASON"};
+          "ETA", "QUEUE", "PRIO",  "PROCS",    "AGE",         "REASON"};
 }
 
 std::vector<std::string> JobDispensable() {
-  return {"PRIO", "QUEUE", "AGE",         "REASON",     "RANKS",
+  return {"PRIO", "QUEUE", "AGE",         "REASON",     "PROCS",
           "NAME", "ETA",   "SIZE→TARGET", "LOSS→TARGET"};
 }
 

@@ -24,6 +24,9 @@ Login ReadLogin(const std::string& path) {
   take("ca", &login.ca_file);
   take("cert", &login.certificate_file);
   take("key", &login.key_file);
+  take("issuer", &login.issuer);
+  take("client_id", &login.client_id);
+  take("refresh_token", &login.refresh_token);
   const auto insecure = json.find("insecure_token");
   login.insecure_token =
       insecure != json.end() && insecure->is_boolean() && insecure->get<bool>();
@@ -37,6 +40,11 @@ absl::Status WriteLogin(const std::string& path, const Login& login) {
                                  {"cert", login.certificate_file},
                                  {"key", login.key_file}};
   if (login.insecure_token) json["insecure_token"] = true;
+  if (!login.issuer.empty()) {
+    json["issuer"] = login.issuer;
+    json["client_id"] = login.client_id;
+    json["refresh_token"] = login.refresh_token;
+  }
   const size_t slash = path.rfind('/');
   if (slash != std::string::npos && slash > 0) {
     RETURN_IF_ERROR(MakeDirectories(path.substr(0, slash)));

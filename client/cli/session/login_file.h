@@ -17,6 +17,11 @@ struct Login {
   std::string certificate_file;
   std::string key_file;
   bool insecure_token = false;
+  // The issuer of a token of single sign-on, the client that it was issued to,
+  // and what gets another one. Empty: it is no such token, or there is none.
+  std::string issuer;
+  std::string client_id;
+  std::string refresh_token;
 };
 
 // Returns an empty Login if the file is missing or malformed.

@@ -2,11 +2,13 @@
 
 #include "client/cli/session/session.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/output/message_text.h"
 #include "client/cli/output/style.h"
 #include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
+#include "client/cli/session/issuer_login.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/resource_names.h"
 
@@ -24,9 +26,9 @@ std::string Session::ServerAddress() const {
   return login.server.empty() ? kDefaultServer : login.server;
 }
 
-ChannelSecurity Session::Security() const {
+ChannelSecurity Session::Security(bool refresh) const {
   const Login stored = ReadLogin(env.config_file);
-  const Login login = stored.server == ServerAddress() ? stored : Login();
+  Login login = stored.server == ServerAddress() ? stored : Login();
   const auto first = [](const std::string& a, const std::string& b,
                         const std::string& c) {
     return !a.empty() ? a : !b.empty() ? b : c;
@@ -44,6 +46,13 @@ ChannelSecurity Session::Security() const {
   } else if (!env.token_file.empty()) {
     security.token_file = env.token_file;
   } else {
+    const absl::Status fresh =
+        refresh ? RefreshLogin(env.config_file, &login) : absl::OkStatus();
+    if (!fresh.ok()) {
+      Note(absl::StrCat("the login cannot be refreshed at ", login.issuer, ": ",
+                        Printable(std::string(fresh.message())),
+                        "; sign in again with `comera login`"));
+    }
     security.token = login.token;
   }
   return security;
@@ -80,7 +89,14 @@ int Session::Fail(const std::string& message, int code) const {
 int Session::FailRpc(const absl::Status& status) const {
   const int code = ExitCodeOfRpc(status);
   std::string message = Printable(std::string(status.message()));
-  if (code == kExitUnreachable) {
+  if (code == kExitUnreachable && started_coordinator) {
+    message = absl::StrCat(
+        "the coordinator that this command started cannot be reached: ",
+        message);
+  } else if (absl::StrContains(ServerAddress(), "://")) {
+    message = absl::StrCat("a coordinator is HOST:PORT, not the URL ",
+                           ServerAddress(), " (--server or COMERA_SERVER)");
+  } else if (code == kExitUnreachable) {
     message = absl::StrCat("cannot reach the coordinator at ", ServerAddress(),
                            ": ", message, " (--server or COMERA_SERVER)");
   }

@@ -15,6 +15,7 @@
 #include "client/cli/output/table.h"
 #include "client/cli/session/login_file.h"
 #include "client/training_client.h"
+#include "common/object_store/s3_credentials.h"
 #include "common/rpc_channel.h"
 #include "google/protobuf/message.h"
 
@@ -44,6 +45,10 @@ struct Environment {
   std::string ca;
   std::string certificate;
   std::string key;
+  // From AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN.
+  S3Credentials s3_key;
+  // Whether a browser could show itself.
+  bool has_display = false;
   // The file in which `comera login` stores its settings; empty for none.
   std::string config_file;
   std::string working_folder = "/";
@@ -70,8 +75,10 @@ class Session {
   TrainingClient::Options ClientOptions() const;
   std::string ServerAddress() const;
   // How this side proves who it is. Credentials that `comera login` stored go
-  // only to the server they were stored for.
-  ChannelSecurity Security() const;
+  // only to the server they were stored for; a token of single sign-on that is
+  // about to end is replaced first if `refresh` is set, which may take some
+  // seconds.
+  ChannelSecurity Security(bool refresh = true) const;
 
   // Prints a note as one line on stderr.
   void Note(const std::string& line) const;
@@ -100,6 +107,8 @@ class Session {
   const Environment& env;
   // The values of global flags.
   std::string server;
+  // Whether this command started the coordinator that it talks to.
+  bool started_coordinator = false;
   std::string ca;
   std::string certificate;
   std::string key;

@@ -2,11 +2,15 @@
 
 #include "client/cli/session/spec_input.h"
 
+#include <utility>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
-#include "client/job_file.h"
-#include "common/status_macros.h"
+#include "proto/field_lines.h"
+#include "proto/job_validation.h"
 
 namespace comera::client {
 
@@ -21,39 +25,72 @@ std::vector<Argument> SpecArguments(SpecInput* input) {
   };
 }
 
-absl::StatusOr<v1::JobSpec> ReadSpec(const SpecInput& input,
-                                     const Session& session) {
-  std::vector<std::string> notes;
-  ASSIGN_OR_RETURN(v1::JobSpec spec, ReadJobFile(input.file, &notes));
-  for (const std::string& assignment : input.assignments) {
-    RETURN_IF_ERROR(
-        SetJobField(assignment, session.env.working_folder, &spec, &notes));
+namespace {
+
+// The field, and what is below it, stand in no line of the file.
+void ForgetLines(const std::string& field, FieldLines* lines) {
+  for (auto& [path, line] : *lines) {
+    const bool below = absl::StartsWith(path, field + ".") ||
+                       absl::StartsWith(path, field + "[");
+    if (below) line = 0;
   }
-  for (const std::string& note : notes) session.Note(Printable(note));
-  return spec;
+  (*lines)[field] = 0;
+}
+
+}  // namespace
+
+JobFileText ReadSpec(const SpecInput& input, const Session& session) {
+  JobFileText text = LoadJobFile(input.file);
+  for (const std::string& assignment : input.assignments) {
+    const absl::Status status = SetJobField(
+        assignment, session.env.working_folder, &text.spec, &text.notes);
+    ForgetLines(assignment.substr(0, assignment.find('=')), &text.lines);
+    if (text.status.ok()) text.status = status;
+  }
+  for (const std::string& note : text.notes) session.Note(Printable(note));
+  return text;
 }
 
 std::optional<v1::JobSpec> ReadSoundSpec(const SpecInput& input,
                                          const Session& session) {
-  absl::StatusOr<v1::JobSpec> spec = ReadSpec(input, session);
-  if (!spec.ok()) {
-    session.Fail(Printable(std::string(spec.status().message())),
-                 kExitClientError);
-    return std::nullopt;
+  JobFileText text = ReadSpec(input, session);
+  if (!CheckText(text, input.file, session)) return std::nullopt;
+  return std::move(text.spec);
+}
+
+void FailLines(const absl::Status& status, const Session& session) {
+  for (absl::string_view line : absl::StrSplit(status.message(), '\n')) {
+    session.Fail(Printable(std::string(line)), kExitClientError);
   }
-  if (!CheckSpec(*spec, input.file, session)) return std::nullopt;
-  return *std::move(spec);
+}
+
+bool CheckText(const JobFileText& text, const std::string& file,
+               const Session& session) {
+  if (!text.status.ok()) FailLines(text.status, session);
+  bool sound = text.status.ok();
+  for (const FieldViolation& violation : ValidateJobSpec(text.spec)) {
+    // What was not read may be why another field is wrong.
+    const bool certain =
+        text.status.ok() ||
+        (text.lines.count(violation.field) > 0 &&
+         !absl::StrContains(text.status.message(),
+                            absl::StrCat(": ", violation.field, ": ")));
+    if (!certain) continue;
+    const int line = LineOf(text.lines, violation.field);
+    session.Fail(Printable(absl::StrCat(
+                     file, line > 0 ? absl::StrCat(":", line) : "", ": ",
+                     violation.field, ": ", violation.description)),
+                 kExitClientError);
+    sound = false;
+  }
+  return sound;
 }
 
 bool CheckSpec(const v1::JobSpec& spec, const std::string& file,
                const Session& session) {
-  const std::vector<FieldViolation> violations = ValidateJobSpec(spec);
-  for (const FieldViolation& violation : violations) {
-    session.Fail(Printable(absl::StrCat(file, ": ", violation.field, ": ",
-                                        violation.description)),
-                 kExitClientError);
-  }
-  return violations.empty();
+  JobFileText text;
+  text.spec = spec;
+  return CheckText(text, file, session);
 }
 
 }  // namespace comera::client

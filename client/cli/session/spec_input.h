@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "client/cli/session/session.h"
 #include "client/cli/session/verb.h"
+#include "client/job_file.h"
 #include "comera/v1/job.pb.h"
-#include "proto/job_validation.h"
 
 namespace comera::client {
 
@@ -23,15 +23,23 @@ struct SpecInput {
 // The arguments that fill `input`.
 std::vector<Argument> SpecArguments(SpecInput* input);
 
-// Reads the file and applies the assignments. Notes on former names of fields
-// go to stderr.
-absl::StatusOr<v1::JobSpec> ReadSpec(const SpecInput& input,
-                                     const Session& session);
+// Reads the file and applies the assignments as far as they can be read. Notes
+// on former names of fields go to stderr.
+JobFileText ReadSpec(const SpecInput& input, const Session& session);
 
 // Reads the spec and validates it. Prints errors on stderr, one line each, and
 // then returns nothing.
 std::optional<v1::JobSpec> ReadSoundSpec(const SpecInput& input,
                                          const Session& session);
+
+// Prints what is wrong with the text and with the job in it, one line for each
+// mistake, with the line where the field stands; returns whether nothing is.
+// `file` stands for the job's file.
+bool CheckText(const JobFileText& text, const std::string& file,
+               const Session& session);
+
+// Prints an error that may have several lines.
+void FailLines(const absl::Status& status, const Session& session);
 
 // Validates a job. Prints errors on stderr, one line each; returns whether
 // there are none. `file` stands for the job's file.

@@ -26,6 +26,7 @@ Names NamesOf(const Argument& argument) {
       {"--queue", Names::kQueue},
       {"--sweep", Names::kSweep},
       {"--worker", Names::kWorker},
+      {"--forget", Names::kWorker},
       {"--ca", Names::kFile},
       {"--cert", Names::kFile},
       {"--key", Names::kFile},

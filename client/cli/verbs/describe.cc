@@ -95,8 +95,11 @@ Json Part(const Json& json, const char* name) {
 std::string Milliseconds(double seconds) {
   return absl::StrFormat("%.2f ms", 1e3 * seconds);
 }
-std::string Times(double dense, double own) {
-  return own > 0 ? absl::StrFormat("%.1fx", dense / own) : "-";
+// How a layer's time compares with that of its dense form.
+std::string Gain(double dense, double own) {
+  if (own <= 0 || dense <= 0) return "-";
+  return dense >= own ? absl::StrFormat("%.1fx", dense / own)
+                      : absl::StrFormat("%.1fx slower", own / dense);
 }
 
 std::string LayersTable(const Json& layers) {
@@ -104,32 +107,33 @@ std::string LayersTable(const Json& layers) {
       {"LAYER", "PATH", "GROUPS", "ROWS", "MULTIPLY-ADDS", "TIME", "BYTES",
        "DENSE TIME", "GAIN"}};
   for (const Json& layer : layers) {
-    const double own = Number(layer, "multiply_adds");
-    const double dense = Number(layer, "dense_multiply_adds");
+    const double own = Number(layer, "seconds");
+    const double dense = Number(layer, "dense_seconds");
     const std::string groups = Text(layer, "groups");
     rows.push_back({Text(layer, "name"), Text(layer, "path"),
                     groups.empty() ? "-" : groups,
-                    FormatShort(Number(layer, "rows")), FormatShort(own),
-                    Milliseconds(Number(layer, "seconds")),
-                    FormatBytes(Number(layer, "bytes")),
-                    Milliseconds(Number(layer, "dense_seconds")),
-                    dense > 0 ? Times(dense, own) : "-"});
+                    FormatShort(Number(layer, "rows")),
+                    FormatShort(Number(layer, "multiply_adds")),
+                    Milliseconds(own), FormatBytes(Number(layer, "bytes")),
+                    Milliseconds(dense), Gain(dense, own)});
   }
   return FormatTable(rows);
 }
 
-// One line for every class of layers that tensor trains make larger.
-std::string LargerThanDense(const Json& layers) {
+// One line for every class of layers of which tensor trains make something
+// `worse`: larger or slower.
+std::string WorseThanDense(const Json& layers, const char* worse,
+                           const char* own, const char* dense) {
   std::map<std::string, int> classes;
   for (const Json& layer : layers) {
-    const double dense = Number(layer, "dense_parameters");
-    if (dense > 0 && Number(layer, "parameters") > dense) {
+    const double dense_value = Number(layer, dense);
+    if (dense_value > 0 && Number(layer, own) > dense_value) {
       ++classes[Text(layer, "class")];
     }
   }
   std::string lines;
   for (const auto& [name, count] : classes) {
-    absl::StrAppend(&lines, "larger than dense at these ranks: ", name, " (",
+    absl::StrAppend(&lines, worse, " than dense at these ranks: ", name, " (",
                     count, count == 1 ? " layer" : " layers",
                     "); give it lower ranks, or compression.", name,
                     ".dense: true\n");
@@ -149,8 +153,8 @@ std::string MemoryTable(const Json& memory) {
 void PrintTable(const Json& d, const Session& session) {
   std::ostream& out = *session.env.out;
   const Json step = Part(d, "step");
-  out << LayersTable(Part(d, "layers")) << "\n"
-      << MemoryTable(Part(d, "memory")) << "\n";
+  const Json layers = Part(d, "layers");
+  out << LayersTable(layers) << "\n" << MemoryTable(Part(d, "memory")) << "\n";
   out << "step: " << Milliseconds(Number(step, "seconds")) << " (forward "
       << Milliseconds(Number(step, "forward_seconds")) << ", backward "
       << Milliseconds(Number(step, "backward_seconds")) << ", optimizer "
@@ -162,7 +166,8 @@ void PrintTable(const Json& d, const Session& session) {
       << "; dense "
       << FormatCount(static_cast<int64_t>(Number(d, "dense_parameters")))
       << "\n"
-      << LargerThanDense(Part(d, "layers"));
+      << WorseThanDense(layers, "larger", "parameters", "dense_parameters")
+      << WorseThanDense(layers, "slower", "seconds", "dense_seconds");
   for (const Json& line : Part(d, "assumptions")) {
     if (!line.is_string()) continue;
     out << "assumed: " << Printable(line.get<std::string>()) << "\n";

@@ -9,6 +9,7 @@
 #include "client/cli/output/message_text.h"
 #include "client/cli/output/row_stream.h"
 #include "client/cli/output/text_format.h"
+#include "client/cli/session/dataset_copies.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/session/interrupts.h"
 #include "client/cli/session/spec_input.h"
@@ -229,8 +230,21 @@ int Evaluate(const Arguments& arguments, const Session& session) {
   const std::optional<v1::JobSpec> spec =
       ReadSoundSpec(arguments.spec, session);
   if (!spec) return kExitClientError;
+  v1::JobSpec local = *spec;
+  std::unique_ptr<DatasetCopies> copies;
+  if (ReadsDatasets(local)) {
+    const auto channel = session.Channel();
+    if (!channel.ok()) return session.FailRpc(channel.status());
+    DatasetClient datasets(*channel, session.ClientOptions());
+    Interrupts interrupts([&] { datasets.Stop(); });
+    session.Note("fetching the job's datasets");
+    auto fetched = DatasetCopies::Fetch(&local, &datasets);
+    if (interrupts.happened()) return kExitInterrupted;
+    if (!fetched.ok()) return session.FailRpc(fetched.status());
+    copies = *std::move(fetched);
+  }
   const absl::StatusOr<v1::Evaluation> evaluation =
-      EvaluateJob(arguments, *spec, *folder, session);
+      EvaluateJob(arguments, local, *folder, session);
   if (!evaluation.ok()) return FailModelUse(evaluation.status(), session);
   Print(*evaluation, session);
   return kExitOk;

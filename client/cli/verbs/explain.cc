@@ -30,7 +30,7 @@ void PrintWaiting(const v1::JobExplanation& e, const Session& session) {
       << "slots: " << e.free_slots() << " of " << e.fit_slots() << " free\n";
   if (e.ahead_size() > 0) {
     std::vector<std::vector<std::string>> rows = {
-        {"AHEAD", "QUEUE", "PRIO", "RANKS", "WHY"}};
+        {"AHEAD", "QUEUE", "PRIO", "PROCESSES", "WHY"}};
     for (const v1::JobAhead& ahead : e.ahead()) {
       rows.push_back({ahead.name().empty() ? "-" : LastSegment(ahead.name()),
                       Printable(ahead.queue()), absl::StrCat(ahead.priority()),
@@ -41,7 +41,7 @@ void PrintWaiting(const v1::JobExplanation& e, const Session& session) {
     if (more > 0) out << "and " << more << " more\n";
   }
   if (e.smaller_gangs_size() > 0) {
-    std::vector<std::vector<std::string>> rows = {{"WITH RANKS", "START"}};
+    std::vector<std::vector<std::string>> rows = {{"WITH PROCESSES", "START"}};
     for (const v1::SmallerGang& smaller : e.smaller_gangs()) {
       rows.push_back({absl::StrCat(smaller.processes()),
                       smaller.now() ? "now"

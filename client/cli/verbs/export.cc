@@ -1,7 +1,10 @@
 // comera export: writes jobs, sweeps and models for other programs.
 #include <memory>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "client/cli/session/exit_codes.h"
+#include "client/cli/verbs/bucket_folder.h"
 #include "client/cli/verbs/export_formats.h"
 #include "client/cli/verbs/verbs.h"
 
@@ -18,6 +21,7 @@ constexpr char kExamples[] =
   comera export 4f2x7k3m5q6a --format onnx --to onnx   # its newest model
   comera export ./model --format gguf --precision q8_0 --to llama
   comera export ./model --format safetensors --to dense
+  comera export ./model --format hf --to s3://models/bert
 
 TensorBoard shows them with `tensorboard --logdir runs`, MLflow with
 `mlflow ui --backend-store-uri mlruns`. The same command again adds what is
@@ -28,16 +32,18 @@ struct Format {
   int (*run)(const ExportArguments& arguments, const Session& session);
   // Whether the format supports --follow.
   bool follows;
+  // Whether it is written once, so that a bucket can take it.
+  bool to_bucket;
 };
 
 constexpr Format kFormats[] = {
-    {"tensorboard", ExportTensorBoard, true},
-    {"mlflow", ExportMlflow, false},
-    {"hf", ExportModel, false},
-    {"hf-factors", ExportModel, false},
-    {"onnx", ExportModel, false},
-    {"gguf", ExportModel, false},
-    {"safetensors", ExportModel, false},
+    {"tensorboard", ExportTensorBoard, true, false},
+    {"mlflow", ExportMlflow, false, false},
+    {"hf", ExportModel, false, true},
+    {"hf-factors", ExportModel, false, true},
+    {"onnx", ExportModel, false, true},
+    {"gguf", ExportModel, false, true},
+    {"safetensors", ExportModel, false, true},
 };
 
 int Export(const ExportArguments& arguments, const Session& session) {
@@ -49,6 +55,16 @@ int Export(const ExportArguments& arguments, const Session& session) {
     }
     if (!arguments.precision.empty() && arguments.format != "gguf") {
       return session.Fail("--precision goes with --format gguf", kExitUsage);
+    }
+    const bool bucket = IsBucketUrl(arguments.to);
+    if (bucket && !format.to_bucket) {
+      return session.Fail(
+          absl::StrCat("--to: ", format.name, " is written into a folder"),
+          kExitUsage);
+    }
+    if (arguments.force && !bucket) {
+      return session.Fail("--force goes with --to s3://BUCKET/FOLDER",
+                          kExitUsage);
     }
     return format.run(arguments, session);
   }
@@ -76,7 +92,8 @@ Verb ExportVerb(Session* session) {
        Names::kJobOrSweep},
       {"--format", "For which program", &arguments->format, true, formats},
       {"--to",
-       "Folder to write into; made if missing",
+       "Folder to write into, made if missing; hf, hf-factors, onnx, gguf, "
+       "safetensors: also s3://BUCKET/FOLDER",
        &arguments->to,
        true,
        {}},
@@ -108,6 +125,14 @@ Verb ExportVerb(Session* session) {
        false,
        {}},
   };
+  verb.arguments.push_back({"--force",
+                            "s3://: also over another model",
+                            &arguments->force,
+                            false,
+                            {}});
+  for (Argument& one : BucketArguments(&arguments->bucket)) {
+    verb.arguments.push_back(std::move(one));
+  }
   verb.examples = kExamples;
   verb.run = [=] { return Export(*arguments, *session); };
   return verb;

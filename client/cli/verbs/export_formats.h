@@ -6,6 +6,7 @@
 
 #include "client/cli/session/session.h"
 #include "client/cli/verbs/model_use.h"
+#include "client/cli/verbs/url_access.h"
 
 namespace comera::client {
 
@@ -21,6 +22,9 @@ struct ExportArguments {
   std::string precision;
   // The program that writes models, and the folder for downloads.
   ModelUse use;
+  // How a bucket is reached, and whether another model may be there.
+  UrlAccess bucket;
+  bool force = false;
 };
 
 // Exports a job or sweep and returns the exit code.

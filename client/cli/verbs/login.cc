@@ -1,23 +1,76 @@
 // comera login and comera whoami: store and show the user's credentials.
+#include <fcntl.h>
+#include <spawn.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "client/access_client.h"
 #include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
+#include "client/cli/session/issuer_login.h"
 #include "client/cli/verbs/verbs.h"
 #include "common/files.h"
 
 namespace comera::client {
 namespace {
 
-absl::StatusOr<v1::WhoAmIResponse> Ask(const Session& session) {
-  const auto channel = session.Channel();
+// How long one may take to sign in at an issuer.
+constexpr absl::Duration kSignIn = absl::Minutes(10);
+
+// Where and how to sign in at an issuer; no issuer: with a token.
+struct IssuerFlags {
+  std::string issuer;
+  std::string client_id;
+  bool no_browser = false;
+};
+
+absl::StatusOr<v1::WhoAmIResponse> Ask(const Session& session,
+                                       const ChannelSecurity& security) {
+  const auto channel =
+      OpenChannel(session.ServerAddress(), security, ClientChannelArguments());
   if (!channel.ok()) return channel.status();
   return AccessClient(*channel, session.ClientOptions()).WhoAmI();
+}
+
+// Whether a program that shows URLs could be started.
+bool OpenBrowser(const std::string& url) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    posix_spawn_file_actions_addopen(&actions, file, "/dev/null", O_RDWR, 0);
+  }
+  std::string program = "xdg-open";
+  std::string argument = url;
+  char* const argv[] = {program.data(), argument.data(), nullptr};
+  pid_t pid = 0;
+  const int error =
+      posix_spawnp(&pid, program.c_str(), &actions, nullptr, argv, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  return error == 0;
+}
+
+absl::Status SignIn(const Session& session, const IssuerFlags& flags,
+                    Login* login) {
+  const auto show = [&](const std::string& url) {
+    const bool opened =
+        !flags.no_browser && session.env.has_display && OpenBrowser(url);
+    session.Note(absl::StrCat(opened ? "your browser opens "
+                                     : "open this page in a browser on this "
+                                       "machine: ",
+                              url));
+  };
+  const auto tokens =
+      SignInAtIssuer(flags.issuer, flags.client_id, show, kSignIn);
+  if (!tokens.ok()) return tokens.status();
+  login->token = tokens->id_token;
+  login->issuer = flags.issuer;
+  login->client_id = flags.client_id;
+  login->refresh_token = tokens->refresh_token;
+  return absl::OkStatus();
 }
 
 std::string RoleText(v1::Role role) {
@@ -60,7 +113,7 @@ void PrintWho(const v1::WhoAmIResponse& who, const Session& session) {
 }
 
 int WhoAmI(const Session& session) {
-  const auto who = Ask(session);
+  const auto who = Ask(session, session.Security());
   if (!who.ok()) return session.FailRpc(who.status());
   PrintWho(*who, session);
   return kExitOk;
@@ -73,12 +126,15 @@ std::string Absolute(const std::string& path, const Session& session) {
       .string();
 }
 
-int LogIn(const Session& session) {
+int LogIn(const Session& session, const IssuerFlags& flags) {
+  if (flags.issuer.empty() != flags.client_id.empty()) {
+    return session.Fail("--issuer and --client-id belong together", kExitUsage);
+  }
   if (session.env.config_file.empty()) {
     return session.Fail("no folder for the login: HOME is not set",
                         kExitClientError);
   }
-  const ChannelSecurity security = session.Security();
+  ChannelSecurity security = session.Security(/*refresh=*/flags.issuer.empty());
   Login login;
   login.server = session.ServerAddress();
   login.ca_file = Absolute(security.ca_file, session);
@@ -86,7 +142,17 @@ int LogIn(const Session& session) {
   login.key_file = Absolute(security.key_file, session);
   login.insecure_token = security.insecure_token;
   login.token = security.token;
-  if (login.token.empty() && !security.token_file.empty()) {
+  if (!flags.issuer.empty()) {
+    const absl::Status signed_in = SignIn(session, flags, &login);
+    if (!signed_in.ok()) {
+      return session.Fail(
+          absl::StrCat("not signed in at ", flags.issuer, ": ",
+                       Printable(std::string(signed_in.message()))),
+          kExitClientError);
+    }
+    security.token = login.token;
+    security.token_file.clear();
+  } else if (login.token.empty() && !security.token_file.empty()) {
     const auto text = ReadFile(security.token_file);
     if (!text.ok()) {
       return session.Fail(std::string(text.status().message()),
@@ -94,8 +160,15 @@ int LogIn(const Session& session) {
     }
     login.token = text->substr(0, text->find_first_of(" \r\n\t"));
   }
+  // Also when the same token is stored anew, e.g. with another authority.
+  const Login stored = ReadLogin(session.env.config_file);
+  if (flags.issuer.empty() && login.token == stored.token) {
+    login.issuer = stored.issuer;
+    login.client_id = stored.client_id;
+    login.refresh_token = stored.refresh_token;
+  }
   // Stores only credentials that work.
-  const auto who = Ask(session);
+  const auto who = Ask(session, security);
   if (!who.ok()) return session.FailRpc(who.status());
   const absl::Status written = WriteLogin(session.env.config_file, login);
   if (!written.ok()) {
@@ -109,13 +182,30 @@ int LogIn(const Session& session) {
 }  // namespace
 
 Verb LoginVerb(Session* session) {
-  Verb verb = {"login",
-               "Store server, token and authority for later calls",
-               {},
-               nullptr};
+  const auto flags = std::make_shared<IssuerFlags>();
+  Verb verb = {
+      "login",
+      "Store server, token and authority for later calls",
+      {{"--issuer",
+        "Sign in at this issuer of OpenID Connect, a URL, instead of "
+        "with a token",
+        &flags->issuer,
+        false,
+        {},
+        Names::kNothing},
+       {"--client-id",
+        "The client that this program is there",
+        &flags->client_id,
+        false,
+        {},
+        Names::kNothing},
+       {"--no-browser", "Print the issuer's page instead of opening a browser",
+        &flags->no_browser}},
+      nullptr};
   verb.examples =
-      R"(  comera login --server train.example.com:7400 --ca ca.pem --token-file alice.token)";
-  verb.run = [=] { return LogIn(*session); };
+      R"(  comera login --server train.example.com:7400 --ca ca.pem --token-file alice.token
+  comera login --server train.example.com:7400 --ca ca.pem --issuer https://id.example.com --client-id comera)";
+  verb.run = [=] { return LogIn(*session, *flags); };
   return verb;
 }
 

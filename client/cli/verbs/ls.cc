@@ -4,6 +4,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "client/cli/output/job_row.h"
 #include "client/cli/output/text_format.h"
@@ -17,6 +18,7 @@ namespace {
 constexpr char kExamples[] = R"(  comera ls --state running --state queued
   comera ls --queue fast --user alice --label team=nlp
   comera ls --search mnli --limit 0 -o json
+  comera ls --state succeeded --sort loss
   comera ls -o wide
   comera ls --columns id,state,eta --no-headers)";
 
@@ -26,6 +28,7 @@ struct Arguments {
   std::string user;
   std::vector<std::string> labels;
   std::string search;
+  std::string sort;
   int64_t limit = 50;
 };
 
@@ -63,10 +66,14 @@ absl::StatusOr<std::vector<v1::JobState>> ParseStates(
     v1::JobState state;
     if (!v1::JobState_Parse(absl::AsciiStrToUpper(name), &state) ||
         state == v1::JOB_STATE_UNSPECIFIED) {
+      std::vector<std::string> known;
+      const auto& type = *v1::JobState_descriptor();
+      for (int i = 1; i < type.value_count(); ++i) {
+        known.push_back(absl::AsciiStrToLower(type.value(i)->name()));
+      }
       return absl::InvalidArgumentError(
-          absl::StrCat("--state ", Printable(name),
-                       " is none of queued, starting, "
-                       "running, cancelling, succeeded, failed, cancelled"));
+          absl::StrCat("--state ", Printable(name), " is none of ",
+                       absl::StrJoin(known, ", ")));
     }
     states.push_back(state);
   }
@@ -89,6 +96,7 @@ int Ls(const Arguments& arguments, const Session& session) {
   for (v1::JobState state : *states) filter.add_states(state);
   filter.set_queue(arguments.queue);
   filter.set_user(arguments.user);
+  filter.set_order_by(arguments.sort);
   filter.mutable_labels()->insert(labels->begin(), labels->end());
   filter.set_text(arguments.search);
   const bool table = session.output == OutputFormat::kTable;
@@ -100,11 +108,11 @@ int Ls(const Arguments& arguments, const Session& session) {
     return kExitOk;
   }
   std::vector<std::vector<std::string>> rows = {
-      {"ID", "NAME", "STATE", "PRIO", "RANKS", "STEP/%", "LOSS→TARGET",
+      {"ID", "NAME", "STATE", "PRIO", "PROCS", "STEP/%", "LOSS→TARGET",
        "SIZE→TARGET", "ETA", "AGE", "REASON"}};
   for (const v1::Job& job : list->jobs()) rows.push_back(Row(job, absl::Now()));
   const int code =
-      session.PrintTable(rows, {"PRIO", "RANKS", "REASON", "AGE", "STEP/%",
+      session.PrintTable(rows, {"PRIO", "PROCS", "REASON", "AGE", "STEP/%",
                                 "ETA", "NAME", "SIZE→TARGET"});
   if (code == kExitOk && list->jobs_size() < list->total_size()) {
     session.Note(absl::StrCat(list->jobs_size(), " of ", list->total_size(),
@@ -117,7 +125,7 @@ int Ls(const Arguments& arguments, const Session& session) {
 
 Verb LsVerb(Session* session) {
   auto arguments = std::make_shared<Arguments>();
-  Verb verb = {"ls", "List jobs, newest first", {}, nullptr};
+  Verb verb = {"ls", "List jobs", {}, nullptr};
   verb.arguments = {
       {"--state",
        "Only jobs in this state; repeatable",
@@ -139,6 +147,14 @@ Verb LsVerb(Session* session) {
        &arguments->search,
        false,
        {}},
+      {"--sort",
+       "By created, name, state, progress, loss or size; the other way round "
+       "with \" desc\" behind it (\"created desc\")",
+       &arguments->sort,
+       false,
+       {},
+       Names::kNothing,
+       {"created", "name", "state", "progress", "loss", "size"}},
       {"--limit", "At most so many (50; 0: all)", &arguments->limit, false, {}},
   };
   verb.examples = kExamples;

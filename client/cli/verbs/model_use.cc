@@ -15,6 +15,7 @@
 #include "client/artifact_file.h"
 #include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
+#include "client/cli/verbs/model_download.h"
 #include "client/embedded_cluster.h"
 #include "client/model_client.h"
 #include "client/predict/local_predictor.h"
@@ -40,17 +41,6 @@ std::string HostName() {
 bool IsModelFolder(const std::string& path) {
   std::error_code error;
   return fs::is_regular_file(path + "/config.json", error);
-}
-
-// Whether the file exists with the coordinator's size and checksum.
-bool IsThere(const std::string& path, const v1::ArtifactFile& file) {
-  std::error_code error;
-  if (fs::file_size(path, error) != static_cast<uintmax_t>(file.size_bytes()) ||
-      error) {
-    return false;
-  }
-  const absl::StatusOr<std::string> contents = ReadFile(path);
-  return contents.ok() && Sha256Hex(*contents) == file.sha256();
 }
 
 // Asks the coordinator for tickets, which a worker gets in place of the token.
@@ -157,10 +147,20 @@ std::vector<Argument> RowArguments(RowInput* input) {
 absl::StatusOr<std::string> FindModelName(const std::string& model,
                                           const Session& session) {
   if (ParseArtifactName(model)) return model;
+  const std::string alias =
+      absl::StartsWith(model, "models/") ? model : "models/" + model;
+  if (IsModelAlias(alias)) {
+    ASSIGN_OR_RETURN(const auto channel, session.Channel());
+    ModelClient models(channel, session.ClientOptions());
+    ASSIGN_OR_RETURN(const v1::Model found, models.GetAlias(alias));
+    return found.name();
+  }
   const absl::StatusOr<std::string> job = Session::JobNameFrom(model);
   if (!job.ok()) {
     return absl::NotFoundError(absl::StrCat(
-        "`", model, "` is no folder of a model, and no jobs/JOB/models/MODEL"));
+        "`", model,
+        "` is no folder of a model, no jobs/JOB/models/MODEL and no "
+        "NAME@ALIAS"));
   }
   const auto client = session.Connect();
   ASSIGN_OR_RETURN(const v1::Job found, client->Get(*job));

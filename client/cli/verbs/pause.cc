@@ -55,8 +55,10 @@ Verb PauseVerb(Session* session) {
 
 Verb ResumeVerb(Session* session) {
   auto arguments = std::make_shared<Arguments>();
-  Verb verb = {
-      "resume", "Queue a paused job again, at its old place", {}, nullptr};
+  Verb verb = {"resume",
+               "Let a job that is paused, failed or was cancelled go on",
+               {},
+               nullptr};
   verb.arguments = {
       {"job", "Job id", &arguments->job, true, {}},
       {"--start-over",
@@ -67,6 +69,10 @@ Verb ResumeVerb(Session* session) {
        {}},
   };
   verb.examples = R"(  comera resume 4f2x7k3m5q6a
+
+A paused job takes its old place in the queue. One that failed or was cancelled
+goes on from its newest checkpoint, with a new retry budget and time limit, as
+long as the checkpoint is kept (comera checkpoints lists it).
 
 A job whose newest checkpoint no worker can give waits for it, and is paused
 after a while (comera explain says so). Once the worker is back it goes on from

@@ -1,5 +1,7 @@
 // comera queues: lists, creates, changes and deletes queues.
+#include <limits>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -11,11 +13,14 @@
 namespace comera::client {
 namespace {
 
+// Stands for a number that was not given.
+constexpr int64_t kNone = std::numeric_limits<int64_t>::min();
+
 struct Arguments {
   std::string action = "list";
   std::string queue;
-  int64_t guaranteed = -1;
-  int64_t max = -1;
+  int64_t guaranteed = kNone;
+  int64_t max = kNone;
   std::string weight;
   std::string borrowing;
 };
@@ -67,15 +72,18 @@ absl::StatusOr<std::vector<std::string>> Fields(const Arguments& arguments,
                                                 v1::Queue* queue) {
   std::vector<std::string> fields;
   constexpr int64_t kMost = 1 << 30;
-  if (arguments.guaranteed > kMost || arguments.max > kMost) {
+  for (const auto& [flag, value] :
+       {std::pair("--guaranteed", arguments.guaranteed),
+        std::pair("--max", arguments.max)}) {
+    if (value == kNone || (value >= 0 && value <= kMost)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("--guaranteed and --max are at most ", kMost));
+        absl::StrCat(flag, " must be 0 to ", kMost, ", not ", value));
   }
-  if (arguments.guaranteed >= 0) {
+  if (arguments.guaranteed != kNone) {
     queue->set_guaranteed_processes(static_cast<int32_t>(arguments.guaranteed));
     fields.push_back("guaranteed_processes");
   }
-  if (arguments.max >= 0) {
+  if (arguments.max != kNone) {
     queue->set_max_processes(static_cast<int32_t>(arguments.max));
     fields.push_back("max_processes");
   }

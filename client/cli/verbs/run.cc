@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cli/live/sweep_view.h"
@@ -23,12 +24,15 @@
 #include "client/search/auto_job.h"
 #include "client/sweep_client.h"
 #include "common/rpc_channel.h"
+#include "proto/data_url.h"
 
 namespace comera::client {
 namespace {
 
-// How long a cancelled job may take to end before everything is stopped.
-constexpr absl::Duration kCancelTimeout = absl::Seconds(20);
+// How long an interrupted job may take to save its state before everything is
+// stopped, and how often it is asked.
+constexpr absl::Duration kPauseTimeout = absl::Seconds(60);
+constexpr absl::Duration kStatePoll = absl::Milliseconds(200);
 
 struct Arguments {
   SpecInput spec;
@@ -38,6 +42,11 @@ struct Arguments {
   bool dry_run = false;
   std::string data_dir;
   std::string model_dir;
+  // Download also over another model.
+  bool force = false;
+  // A job of an earlier run that goes on, in place of a new one.
+  std::string resume;
+  int64_t processes = 1;
   std::string status_file;
   UrlAccess urls;
   ClusterBinaries binaries;
@@ -72,11 +81,10 @@ class Stopper {
   }
 
  private:
-  // Guards all members below.
   std::mutex mutex_;
-  std::function<void()> stop_;
-  bool stopped_ = false;
-  absl::Status failure_;
+  std::function<void()> stop_ ABSL_GUARDED_BY(mutex_);
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
 };
 
 std::string OrElse(const std::string& value, const std::string& otherwise) {
@@ -104,6 +112,7 @@ EmbeddedCluster::Options ClusterOptions(const Arguments& arguments,
       OrElse(Absolute(arguments.data_dir, session), session.env.state_folder);
   options.status_file = Absolute(arguments.status_file, session);
   options.slots = std::max(spec.resources().processes(), 1);
+  options.kept_job = arguments.resume;
   UrlAccess urls = arguments.urls;
   urls.data_ca = Absolute(urls.data_ca, session);
   urls.s3_credentials_file = Absolute(urls.s3_credentials_file, session);
@@ -122,19 +131,70 @@ TrainingClient::Options ClientOptions() {
   return options;
 }
 
-// Asks the job to stop and gives its members time to end.
-void CancelJob(const std::string& address, const std::string& name,
-               const Session& session) {
-  session.Note(absl::StrCat("cancelling ", name));
+// The command that goes on with the job.
+std::string ResumeCommand(const std::string& name, int64_t processes,
+                          const Arguments& arguments) {
+  return absl::StrCat(
+      "comera run --resume ", LastSegment(name),
+      processes > 1 ? absl::StrCat(" --processes ", processes) : "",
+      arguments.data_dir.empty() ? "" : " --data-dir " + arguments.data_dir,
+      arguments.model_dir.empty() ? "" : " --model-dir " + arguments.model_dir);
+}
+
+// Has the job save its state, so that a later run can go on with it.
+void PauseJob(const std::string& address, const std::string& name,
+              int64_t processes, const Arguments& arguments,
+              const Session& session) {
+  session.Note(absl::StrCat("interrupted; saving the state of ", name));
   TrainingClient::Options options;
-  options.timeout = kCancelTimeout;
+  options.timeout = kPauseTimeout;
   auto client = TrainingClient::Connect(address, options);
-  const auto job = client->Cancel(name, "interrupted");
-  if (!job.ok() || IsFinal(job->state())) return;
-  TrainingClient::WatchOptions watch;
-  watch.deadline = absl::Now() + kCancelTimeout;
-  // Everything is stopped next, whatever the result.
-  client->Watch(name, watch, {}, {}).IgnoreError();
+  absl::StatusOr<v1::Job> job = client->Pause(name, "interrupted");
+  const absl::Time deadline = absl::Now() + kPauseTimeout;
+  while (job.ok() && job->state() != v1::PAUSED && !IsFinal(job->state()) &&
+         absl::Now() < deadline) {
+    absl::SleepFor(kStatePoll);
+    job = client->Get(name);
+  }
+  if (job.ok() && IsFinal(job->state())) {
+    session.Note(absl::StrCat(name, " had ended: ", StateText(*job)));
+    return;
+  }
+  const std::string command = ResumeCommand(name, processes, arguments);
+  if (!job.ok() || job->state() != v1::PAUSED) {
+    session.Note(
+        absl::StrCat(name, " did not save its state (",
+                     job.ok() ? StateText(*job)
+                              : Printable(std::string(job.status().message())),
+                     "); go on from its last checkpoint with: ", command));
+    return;
+  }
+  session.Note(absl::StrCat(
+      name, " is kept",
+      job->checkpoints().empty()
+          ? ""
+          : absl::StrCat(" at step ", job->checkpoints().rbegin()->step()),
+      "; go on with: ", command));
+}
+
+// The job that is to go on, once it is not being cancelled any more: its
+// members of an earlier run are gone when the worker has reported.
+absl::StatusOr<v1::Job> GetSettled(const std::string& name,
+                                   TrainingClient& client) {
+  absl::StatusOr<v1::Job> job = client.Get(name);
+  while (job.ok() && job->state() == v1::CANCELLING) {
+    absl::SleepFor(kStatePoll);
+    job = client.Get(name);
+  }
+  return job;
+}
+
+// The folder for the model of the job of this name.
+std::string ModelFolder(const std::string& job, const Arguments& arguments,
+                        const Session& session) {
+  return OrElse(Absolute(arguments.model_dir, session),
+                absl::StrCat(session.env.working_folder, "/comera-models/",
+                             LastSegment(job)));
 }
 
 // Downloads the job's newest model. Returns the folder, or "" and an error's
@@ -143,12 +203,9 @@ std::string FetchModel(const v1::Job& job, const Arguments& arguments,
                        const Session& session, TrainingClient& client,
                        int* code) {
   if (job.models().empty()) return "";
-  const std::string directory =
-      OrElse(Absolute(arguments.model_dir, session),
-             absl::StrCat(session.env.working_folder, "/comera-models/",
-                          LastSegment(job.name())));
+  const std::string directory = ModelFolder(job.name(), arguments, session);
   const absl::Status status =
-      DownloadModel(client, *job.models().rbegin(), directory);
+      DownloadModel(client, *job.models().rbegin(), directory, arguments.force);
   if (status.ok()) return directory;
   *code = session.Fail(absl::StrCat("cannot download the model: ",
                                     std::string(status.message())),
@@ -160,11 +217,25 @@ std::string FetchModel(const v1::Job& job, const Arguments& arguments,
 int Follow(const v1::JobSpec& spec, const Arguments& arguments,
            const Session& session, TrainingClient& client, std::string* name) {
   WatchPrinter printer(session);
-  const absl::StatusOr<v1::Job> submitted = client.Submit(spec);
-  if (absl::IsCancelled(submitted.status())) return kExitInterrupted;
-  if (!submitted.ok()) return session.FailRpc(submitted.status());
-  *name = submitted->name();
-  session.Note(absl::StrCat("submitted ", *name));
+  const bool resumes = !arguments.resume.empty();
+  if (resumes) {
+    const absl::StatusOr<v1::Job> known = GetSettled(*name, client);
+    if (absl::IsCancelled(known.status())) return kExitInterrupted;
+    if (!known.ok()) return session.FailRpc(known.status());
+    const int64_t processes = known->spec().resources().processes();
+    if (processes > arguments.processes) {
+      return session.Fail(
+          absl::StrCat(*name, " has ", processes, " processes; go on with: ",
+                       ResumeCommand(*name, processes, arguments)),
+          kExitUsage);
+    }
+  }
+  const absl::StatusOr<v1::Job> begun =
+      resumes ? client.Resume(*name) : client.Submit(spec);
+  if (absl::IsCancelled(begun.status())) return kExitInterrupted;
+  if (!begun.ok()) return session.FailRpc(begun.status());
+  *name = begun->name();
+  session.Note(absl::StrCat(resumes ? "resumed " : "submitted ", *name));
   const absl::StatusOr<v1::Job> job = client.Watch(
       *name, {}, [&](const v1::Job& j) { printer.OnJob(j); },
       [&](const v1::JobEvent& e) { printer.OnEvent(e); });
@@ -227,7 +298,7 @@ int RunOn(const std::string& address, const JobOrSearch& spec,
     client->Stop();
     sweeps->Stop();
   });
-  std::string name;
+  std::string name = arguments.resume;
   int code = kExitOk;
   if (!interrupts.happened()) {
     code = spec.is_search
@@ -245,7 +316,8 @@ int RunOn(const std::string& address, const JobOrSearch& spec,
     SweepClient canceller(*channel, ClientOptions());
     CancelSearch(canceller, name, session);
   } else if (!name.empty()) {
-    CancelJob(address, name, session);
+    PauseJob(address, name, std::max(spec.job.resources().processes(), 1),
+             arguments, session);
   }
   return kExitInterrupted;
 }
@@ -255,6 +327,16 @@ std::optional<JobOrSearch> ReadJob(const Arguments& arguments,
                                    const Session& session) {
   if (!arguments.automatic) return ReadJobOrSearch(arguments.spec, session);
   AutoRequest request = arguments.request;
+  for (const std::string& path :
+       {arguments.spec.file, request.validation, request.test}) {
+    if (!HasUrlScheme(path)) continue;
+    session.Fail(Printable(absl::StrCat(
+                     "--auto looks into the data and takes files of this "
+                     "machine, not ",
+                     path, ": name URLs in a job file")),
+                 kExitClientError);
+    return std::nullopt;
+  }
   request.data = Absolute(arguments.spec.file, session);
   request.validation = Absolute(request.validation, session);
   request.test = Absolute(request.test, session);
@@ -286,12 +368,71 @@ bool NeedsAuto(const AutoRequest& request) {
            request.columns.label.empty());
 }
 
+// Starts the cluster and runs the job or search there; returns an exit code.
+int RunInCluster(const JobOrSearch& spec, const Arguments& arguments,
+                 const Session& session) {
+  // Better now than when hours of training are over.
+  const absl::Status folder =
+      CheckModelFolder(ModelFolder("", arguments, session), arguments.force);
+  if (!folder.ok()) {
+    return session.Fail(Printable(std::string(folder.message())),
+                        kExitClientError);
+  }
+  Stopper stopper;
+  Interrupts interrupts([&] { stopper.Stop(); });
+  auto cluster = EmbeddedCluster::Start(
+      ClusterOptions(arguments, spec.job, session, &stopper));
+  if (!cluster.ok()) {
+    return session.Fail(std::string(cluster.status().message()),
+                        kExitClientError);
+  }
+  if (session.verbose) {
+    session.Note(absl::StrCat("coordinator: ", (*cluster)->address()));
+  }
+  if (!(*cluster)->http_address().empty()) {
+    session.Note(
+        absl::StrCat("dashboard: http://", (*cluster)->http_address(), "/"));
+  }
+  Session own = session;
+  own.started_coordinator = true;
+  const int code =
+      RunOn((*cluster)->address(), spec, arguments, own, interrupts, &stopper);
+  (*cluster)->Stop();
+  return code;
+}
+
+// Goes on with a job that an earlier run left in the same folder.
+int RunAgain(const Arguments& given, const Session& session) {
+  Arguments arguments = given;
+  const absl::StatusOr<std::string> name =
+      Session::JobNameFrom(arguments.resume);
+  if (!name.ok()) {
+    return session.Fail(std::string(name.status().message()), kExitUsage);
+  }
+  if (!arguments.spec.file.empty() || arguments.automatic) {
+    return session.Fail("--resume goes on with a job; it takes no other",
+                        kExitUsage);
+  }
+  if (arguments.processes < 1 || arguments.processes > 1024) {
+    return session.Fail("--processes: 1 to 1024", kExitUsage);
+  }
+  arguments.resume = *name;
+  JobOrSearch spec;
+  spec.job.mutable_resources()->set_processes(
+      static_cast<int32_t>(arguments.processes));
+  return RunInCluster(spec, arguments, session);
+}
+
 int Run(const Arguments& arguments, const Session& session) {
   if (!arguments.automatic && NeedsAuto(arguments.request)) {
     return session.Fail(
         "targets, budget and columns on the command line need --auto; a job "
         "file has its own",
         kExitUsage);
+  }
+  if (!arguments.resume.empty()) return RunAgain(arguments, session);
+  if (arguments.spec.file.empty()) {
+    return session.Fail("run: which job file? (or --resume JOB)", kExitUsage);
   }
   const std::optional<JobOrSearch> spec = ReadJob(arguments, session);
   if (!spec) return kExitClientError;
@@ -307,25 +448,7 @@ int Run(const Arguments& arguments, const Session& session) {
     return session.Fail(Printable(std::string(urls.message())),
                         kExitClientError);
   }
-  Stopper stopper;
-  Interrupts interrupts([&] { stopper.Stop(); });
-  auto cluster = EmbeddedCluster::Start(
-      ClusterOptions(arguments, spec->job, session, &stopper));
-  if (!cluster.ok()) {
-    return session.Fail(std::string(cluster.status().message()),
-                        kExitClientError);
-  }
-  if (session.verbose) {
-    session.Note(absl::StrCat("coordinator: ", (*cluster)->address()));
-  }
-  if (!(*cluster)->http_address().empty()) {
-    session.Note(
-        absl::StrCat("dashboard: http://", (*cluster)->http_address(), "/"));
-  }
-  const int code = RunOn((*cluster)->address(), *spec, arguments, session,
-                         interrupts, &stopper);
-  (*cluster)->Stop();
-  return code;
+  return RunInCluster(*spec, arguments, session);
 }
 
 }  // namespace
@@ -337,6 +460,8 @@ Verb RunVerb(Session* session) {
                SpecArguments(&arguments->spec), nullptr};
   verb.arguments[0].help =
       "Job file: .yaml, .json or .textproto; with --auto: data";
+  // Not with --resume.
+  verb.arguments[0].required = false;
   const Argument more[] = {
       {"--auto",
        "Searches for the smallest model of these data (.csv, .tsv, .jsonl with "
@@ -413,6 +538,23 @@ Verb RunVerb(Session* session) {
        &arguments->model_dir,
        false,
        {}},
+      {"--force",
+       "Download also over another model",
+       &arguments->force,
+       false,
+       {}},
+      {"--resume",
+       "Go on with this job of an earlier run, which was interrupted, failed "
+       "or "
+       "was cancelled",
+       &arguments->resume,
+       false,
+       {}},
+      {"--processes",
+       "With --resume: the number of the job's processes (1)",
+       &arguments->processes,
+       false,
+       {}},
       {"--status-file",
        "Write pids and address there as JSON",
        &arguments->status_file,
@@ -441,6 +583,7 @@ Verb RunVerb(Session* session) {
       R"(  comera run docs/examples/quickstart_code_mlm.yaml
   comera run job.yaml --set resources.processes=1 --model-dir ./model
   comera run job.yaml -o json          # events as JSON lines
+  comera run --resume 4f2x7k3m5q6a     # after Ctrl-C: the job was kept
   comera run --auto reviews.csv --target-accuracy 0.8 --budget 10m
   comera run --auto src/ --target-loss 3 --target-size 200k --dry-run)";
   verb.run = [=] { return Run(*arguments, *session); };

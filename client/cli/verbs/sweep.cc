@@ -9,6 +9,7 @@
 #include "client/cli/live/sweep_view.h"
 #include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
+#include "client/cli/session/spec_input.h"
 #include "client/cli/session/sweep_connection.h"
 #include "client/cli/verbs/sweep_submit.h"
 #include "client/cli/verbs/verbs.h"
@@ -40,8 +41,8 @@ int Submit(const Arguments& arguments, const Session& session) {
   }
   for (const std::string& note : notes) session.Note(Printable(note));
   if (!status.ok()) {
-    return session.Fail(Printable(std::string(status.message())),
-                        kExitClientError);
+    FailLines(status, session);
+    return kExitClientError;
   }
   if (!CheckSweep(*spec, arguments.what, session)) return kExitClientError;
   return SubmitSweep(*spec,

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/live/sweep_view.h"
 #include "client/cli/output/text_format.h"
@@ -45,30 +46,40 @@ JobOrSearch MakeJobOrSearch(v1::JobSpec job) {
 
 std::optional<JobOrSearch> ReadJobOrSearch(const SpecInput& input,
                                            const Session& session) {
-  JobOrSearch spec;
-  absl::StatusOr<v1::JobSpec> job = ReadSpec(input, session);
-  absl::Status status = job.status();
-  if (job.ok()) {
-    spec = MakeJobOrSearch(*std::move(job));
-  } else {
-    // A job file has no `sweep` section, a search may have one.
-    absl::StatusOr<v1::SweepSpec> search = ReadSweepFile(input.file);
-    if (search.ok() && IsSearch(search->job())) {
-      status = absl::OkStatus();
-      for (const std::string& assignment : input.assignments) {
-        if (!status.ok()) break;
-        status = SetJobField(assignment, session.env.working_folder,
-                             search->mutable_job());
-      }
-      spec.is_search = true;
-      spec.job = search->job();
-      spec.search = *std::move(search);
-    }
+  JobFileText text = ReadSpec(input, session);
+  if (text.status.ok() && !IsSearch(text.spec)) {
+    if (!CheckText(text, input.file, session)) return std::nullopt;
+    return MakeJobOrSearch(std::move(text.spec));
   }
-  if (!status.ok()) {
-    session.Fail(Printable(std::string(status.message())), kExitClientError);
+  if (text.status.ok()) {
+    JobOrSearch spec = MakeJobOrSearch(std::move(text.spec));
+    if (!CheckJobOrSearch(spec, input.file, session)) return std::nullopt;
+    return spec;
+  }
+  // A job file has no `sweep` section, a search may have one.
+  absl::StatusOr<v1::SweepSpec> search = ReadSweepFile(input.file);
+  if (!search.ok() || !IsSearch(search->job())) {
+    if (absl::StrContains(text.status.message(), ": sweep: unknown field")) {
+      session.Fail(
+          Printable(absl::StrCat(
+              input.file, " describes a sweep: comera sweep ", input.file)),
+          kExitClientError);
+    } else {
+      CheckText(text, input.file, session);
+    }
     return std::nullopt;
   }
+  for (const std::string& assignment : input.assignments) {
+    const absl::Status status = SetJobField(
+        assignment, session.env.working_folder, search->mutable_job());
+    if (status.ok()) continue;
+    FailLines(status, session);
+    return std::nullopt;
+  }
+  JobOrSearch spec;
+  spec.is_search = true;
+  spec.job = search->job();
+  spec.search = *std::move(search);
   if (!CheckJobOrSearch(spec, input.file, session)) return std::nullopt;
   return spec;
 }

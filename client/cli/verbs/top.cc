@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cli/live/terminal_screen.h"
@@ -156,7 +157,10 @@ class Asker {
       if (!note.empty()) note_ = note;
       if (stop_) return;
       screen_->Wake();
-      changed_.wait_for(lock, interval_, [&] { return stop_ || now_; });
+      changed_.wait_for(lock, interval_,
+                        [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                          return stop_ || now_;
+                        });
     }
   }
 
@@ -164,13 +168,12 @@ class Asker {
   TerminalScreen* const screen_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  // The following members are guarded by mutex_.
-  TopState state_;
-  std::string note_;
-  std::vector<std::string> cancel_;
-  std::chrono::seconds interval_{2};
-  bool now_ = false;
-  bool stop_ = false;
+  TopState state_ ABSL_GUARDED_BY(mutex_);
+  std::string note_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> cancel_ ABSL_GUARDED_BY(mutex_);
+  std::chrono::seconds interval_ ABSL_GUARDED_BY(mutex_){2};
+  bool now_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   // Declared last, because it uses the others.
   std::thread thread_;
 };

@@ -12,39 +12,46 @@
 namespace comera::client {
 
 std::vector<Argument> UrlArguments(UrlAccess* access) {
-  return {
+  std::vector<Argument> arguments = {
       {"--data-url",
        "Let the job read data below https://HOST/FOLDER/ or "
        "s3://BUCKET/FOLDER/; repeatable",
        &access->data_urls,
        false,
        {},
-       Names::kNothing},
-      {"--data-ca",
-       "Authorities of these servers' certificates, PEM file (the system's)",
-       &access->data_ca,
-       false,
-       {},
-       Names::kFile},
-      {"--s3-endpoint",
-       "http[s]://HOST[:PORT] of a service that speaks S3 (AWS)",
-       &access->s3_endpoint,
-       false,
-       {},
-       Names::kNothing},
-      {"--s3-region",
-       "Region of S3 (us-east-1)",
-       &access->s3_region,
-       false,
-       {},
-       Names::kNothing},
-      {"--s3-credentials-file",
-       "Key for S3, as AWS's tools keep it (AWS_ACCESS_KEY_ID and the like "
-       "in the environment)",
-       &access->s3_credentials_file,
-       false,
-       {},
-       Names::kFile}};
+       Names::kNothing}};
+  for (Argument& one : BucketArguments(access)) {
+    arguments.push_back(std::move(one));
+  }
+  return arguments;
+}
+
+std::vector<Argument> BucketArguments(UrlAccess* access) {
+  return {{"--data-ca",
+           "Authorities of the servers' certificates, PEM file (the system's)",
+           &access->data_ca,
+           false,
+           {},
+           Names::kFile},
+          {"--s3-endpoint",
+           "http[s]://HOST[:PORT] of a service that speaks S3 (AWS)",
+           &access->s3_endpoint,
+           false,
+           {},
+           Names::kNothing},
+          {"--s3-region",
+           "Region of S3 (us-east-1)",
+           &access->s3_region,
+           false,
+           {},
+           Names::kNothing},
+          {"--s3-credentials-file",
+           "Key for S3, as AWS's tools keep it (AWS_ACCESS_KEY_ID and the like "
+           "in the environment)",
+           &access->s3_credentials_file,
+           false,
+           {},
+           Names::kFile}};
 }
 
 absl::Status CheckUrls(const UrlAccess& access, v1::JobSpec job) {

@@ -25,6 +25,9 @@ struct UrlAccess {
 // --s3-credentials-file.
 std::vector<Argument> UrlArguments(UrlAccess* access);
 
+// All of them but --data-url, for verbs that put models into a bucket.
+std::vector<Argument> BucketArguments(UrlAccess* access);
+
 // Checks the prefixes and the job's URLs. InvalidArgument: a prefix is
 // malformed, or a URL of the job lies below none of them.
 absl::Status CheckUrls(const UrlAccess& access, v1::JobSpec job);

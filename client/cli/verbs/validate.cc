@@ -1,8 +1,11 @@
 // comera validate: checks a job file without submitting it.
+#include <algorithm>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "client/cli/output/message_text.h"
+#include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/session/spec_input.h"
 #include "client/cli/verbs/sweep_submit.h"
@@ -18,10 +21,34 @@ struct Arguments {
   bool print = false;
 };
 
+// When the job would start, behind "valid".
+std::string StartText(const v1::Forecast& forecast) {
+  if (forecast.processes_now() > 0) {
+    return absl::StrCat(
+        ", would start now with ", forecast.processes_now(),
+        forecast.processes_now() == 1 ? " process" : " processes");
+  }
+  std::string text = ", would wait";
+  if (forecast.position() > 0) {
+    absl::StrAppend(&text, " behind ", forecast.position(),
+                    forecast.position() == 1 ? " job" : " jobs");
+  }
+  if (forecast.has_expected_start()) {
+    const absl::Duration left = ToTime(forecast.expected_start()) - absl::Now();
+    absl::StrAppend(&text, " for about ",
+                    DurationText(std::max(left, absl::Seconds(1))));
+  }
+  if (!forecast.blocked_by().empty()) {
+    absl::StrAppend(&text, ": ", Printable(forecast.blocked_by()));
+  }
+  return text;
+}
+
 int Validate(const Arguments& arguments, const Session& session) {
   const std::optional<JobOrSearch> spec =
       ReadJobOrSearch(arguments.spec, session);
   if (!spec) return kExitClientError;
+  std::string start;
   if (arguments.remote && spec->is_search) {
     const int code = SubmitSweep(spec->search, {"", false, true}, session);
     if (code != kExitOk) return code;
@@ -31,6 +58,7 @@ int Validate(const Arguments& arguments, const Session& session) {
     const absl::StatusOr<v1::Job> job =
         session.Connect()->Submit(spec->job, options);
     if (!job.ok()) return session.FailRpc(job.status());
+    start = StartText(job->forecast());
   }
   // Programs that ask for JSON or YAML get the job, too.
   if (arguments.print || session.output != OutputFormat::kTable) {
@@ -40,7 +68,7 @@ int Validate(const Arguments& arguments, const Session& session) {
                              : ToYaml(filled));
   }
   if (!arguments.print) {
-    session.Note(absl::StrCat(arguments.spec.file, ": valid"));
+    session.Note(absl::StrCat(arguments.spec.file, ": valid", start));
   }
   return kExitOk;
 }

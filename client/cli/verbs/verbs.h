@@ -22,6 +22,7 @@ Verb WatchVerb(Session* session);
 Verb LogsVerb(Session* session);
 Verb WaitVerb(Session* session);
 Verb CancelVerb(Session* session);
+Verb DeleteVerb(Session* session);
 Verb PauseVerb(Session* session);
 Verb ResumeVerb(Session* session);
 Verb ExplainVerb(Session* session);

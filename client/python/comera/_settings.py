@@ -16,7 +16,7 @@ from comera.errors import ConfigError
 PathLike = Union[str, "os.PathLike[str]"]
 
 DEFAULT_SERVER = "127.0.0.1:7400"
-_MAX_TOKEN_BYTES = 512
+_MAX_TOKEN_BYTES = 7 << 10
 _TOKEN = re.compile(r"[!-~]+\Z")
 
 

@@ -20,6 +20,11 @@ def resource_name(kind: str, text: str) -> str:
     return f"{kind}/{name}"
 
 
+def alias_name(text: str) -> str:
+    """`models/{name}@{alias}` from that or from `{name}@{alias}`."""
+    return text if text.startswith("models/") else f"models/{text}"
+
+
 def enum_name(field_enum: Any, number: int) -> str:
     """"RUNNING"; "" for unspecified; the number for what is unknown here."""
     value = field_enum.values_by_number.get(number)

@@ -14,7 +14,7 @@ from comera._proto import job_pb2, model_service_pb2
 from comera._proto import queue_service_pb2
 from comera._proto import sweep_service_pb2
 from comera._proto import training_service_pb2 as service_pb2
-from comera._text import resource_name
+from comera._text import alias_name, resource_name
 from comera.datasets import Dataset, PathLike, ProgressCallback, Uploader
 from comera.errors import ConfigError, InternalError
 from comera.events import Event
@@ -257,22 +257,38 @@ class Client:
     # --- models --------------------------------------------------------------
 
     def list_models(
-        self, job: Optional[JobLike] = None, labels: Optional[Mapping[str, str]] = None
+        self,
+        job: Optional[JobLike] = None,
+        labels: Optional[Mapping[str, str]] = None,
+        text: str = "",
+        kept: bool = False,
     ) -> Iterator[Model]:
         """Newest job first, a job's models oldest first; of one job, or of jobs
-        with all these labels."""
+        with all these labels. `text`: only those with these words in the name of
+        model, job or alias; `kept`: only those that are pinned or have an alias."""
         request = model_service_pb2.ListModelsRequest(
             page_size=_PAGE,
             job="" if job is None else self._job(job).name,
             labels=dict(labels or {}),
+            text=text,
+            kept=kept,
         )
         for proto in self._pages("models", "ListModels", request, "models"):
             yield Model(self, proto)
 
     def get_model(self, name: str) -> Model:
-        """`jobs/{job}/models/{model}`, with ranks and figures."""
+        """`jobs/{job}/models/{model}`, or an alias `{name}@{alias}`, with ranks and
+        figures."""
+        if "@" in name:
+            alias = model_service_pb2.GetModelAliasRequest(name=alias_name(name))
+            return Model(self, self._call("models", "GetModelAlias", alias))
         request = model_service_pb2.GetModelRequest(name=name)
         return Model(self, self._call("models", "GetModel", request))
+
+    def delete_alias(self, alias: str) -> None:
+        """Ends an alias, `{name}@{alias}`; its model stays."""
+        request = model_service_pb2.DeleteModelAliasRequest(name=alias_name(alias))
+        self._call("models", "DeleteModelAlias", request)
 
     # --- datasets ------------------------------------------------------------
 
@@ -313,6 +329,15 @@ class Client:
     def list_workers(self) -> List[service_pb2.WorkerSummary]:
         answer = self._training("ListWorkers", service_pb2.ListWorkersRequest())
         return [*answer.workers]
+
+    def forget_worker(self, worker: str) -> None:
+        """Has the server forget a worker that is gone, and a drain of it.
+
+        For administrators. `FailedPrecondition` while the worker is connected, or
+        while members of jobs may still run there.
+        """
+        name = resource_name("workers", worker)
+        self._training("DeleteWorker", service_pb2.DeleteWorkerRequest(name=name))
 
     def list_queues(self) -> Iterator[queue_service_pb2.Queue]:
         request = queue_service_pb2.ListQueuesRequest(page_size=_PAGE)

@@ -234,12 +234,19 @@ class Job:
         return self
 
     def resume(self, start_over: bool = False) -> "Job":
-        """Queues a paused job again; `start_over` begins at step 0."""
+        """Queues a job again that is paused, failed or was cancelled;
+        `start_over` begins at step 0."""
         self.proto = self._client._training(
             "ResumeJob",
             service_pb2.ResumeJobRequest(name=self.name, start_over=start_over),
         )
         return self
+
+    def delete(self) -> None:
+        """Removes it, when it has ended, with all that is kept of it."""
+        self._client._training(
+            "DeleteJob", service_pb2.DeleteJobRequest(name=self.name)
+        )
 
     # --- asking --------------------------------------------------------------
 
@@ -279,6 +286,7 @@ class Job:
             kind = target.WhichOneof("target_size")
             size = 0
             if kind == "target_bytes":
+                # Without the header of the file, some 100 bytes a tensor.
                 size = target.target_bytes // 4
             elif kind == "target_parameters":
                 size = target.target_parameters

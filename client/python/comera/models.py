@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Union
 from comera._files import PartFile, check_plain_name, is_there
 from comera._proto import job_pb2, model_service_pb2, training_service_pb2
 from comera._stubs import stub
-from comera._text import html_table, size_text
+from comera._text import alias_name, html_table, size_text
 from comera.serving import ServedModel
 
 if TYPE_CHECKING:
@@ -66,19 +66,40 @@ class Model:
         """Figures noted at the export; only `client.get_model` has them."""
         return dict(self.proto.figures)
 
-    def download(self, directory: Union[str, "os.PathLike[str]"]) -> Path:
+    @property
+    def pinned(self) -> bool:
+        return bool(self.proto.artifact.pinned)
+
+    @property
+    def aliases(self) -> List[str]:
+        """Names that stand for it, `models/{name}@{alias}`."""
+        return list(self.proto.artifact.aliases)
+
+    def download(
+        self, directory: Union[str, "os.PathLike[str]"], force: bool = False
+    ) -> Path:
         """Fetches the files into the folder and returns it.
 
         A file appears there whole and checked, or not at all; one that is there
         already stays, and a broken download goes on where it stopped.
+        FileExistsError: another model is there, and `force` is not set.
         IntegrityError: the bytes are not those that were announced.
         """
         folder = Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
+        missing = []
+        # All are looked at before the first one changes.
         for file in self.files:
             path = folder / check_plain_name(file.path)
-            if not is_there(path, file.size_bytes, file.sha256):
-                self._download_file(file, path)
+            if is_there(path, file.size_bytes, file.sha256):
+                continue
+            if path.exists() and not force:
+                raise FileExistsError(
+                    f"{folder} has another model: its {file.path} differs"
+                )
+            missing.append((file, path))
+        for file, path in missing:
+            self._download_file(file, path)
         return folder
 
     def _download_file(self, file: job_pb2.ArtifactFile, path: Path) -> None:
@@ -100,8 +121,28 @@ class Model:
         answers rows: see ServedModel. Takes seconds."""
         return ServedModel(self._client, self.name, worker)
 
+    def pin(self) -> "Model":
+        """Keeps it, and its job, until it is unpinned."""
+        request = model_service_pb2.PinModelRequest(name=self.name)
+        self.proto = self._client._call("models", "PinModel", request)
+        return self
+
+    def unpin(self) -> "Model":
+        request = model_service_pb2.UnpinModelRequest(name=self.name)
+        self.proto = self._client._call("models", "UnpinModel", request)
+        return self
+
+    def set_alias(self, alias: str) -> "Model":
+        """Lets `{name}@{alias}` stand for it, and keeps it."""
+        request = model_service_pb2.SetModelAliasRequest(
+            alias=alias_name(alias), model=self.name
+        )
+        self.proto = self._client._call("models", "SetModelAlias", request)
+        return self
+
     def delete(self) -> None:
-        """Removes it and its files; its job must have ended."""
+        """Removes it and its files; its job must have ended, and it must be
+        neither pinned nor have an alias."""
         self._client._call(
             "models",
             "DeleteModel",

@@ -44,6 +44,7 @@ void Attempt::LoadMembers() {
 
 void Attempt::Readopt(const AttemptRecord& record, absl::Time now) {
   mutable_record() = record;
+  ForgetEnded(number());
   LoadMembers();
   rendezvous_ = RendezvousMirror();
   hang_.Reset();
@@ -110,9 +111,55 @@ void Attempt::End(absl::Time now) {
     job_record_->set_running_micros(job_record_->running_micros() +
                                     absl::ToInt64Microseconds(ran));
   }
+  NoteEnded(now);
   members_.clear();
   rendezvous_ = RendezvousMirror();
   job_record_->clear_attempt();
+}
+
+void Attempt::ForgetEnded(int64_t attempt) {
+  auto& all = *job_record_->mutable_ended_attempts();
+  all.erase(std::remove_if(all.begin(), all.end(),
+                           [&](const EndedAttempt& one) {
+                             return one.attempt() == attempt;
+                           }),
+            all.end());
+}
+
+void Attempt::NoteEnded(absl::Time now) {
+  ForgetEnded(number());
+  auto& all = *job_record_->mutable_ended_attempts();
+  const auto is_over = [&](const EndedAttempt& one) {
+    return now - FromTimestamp(one.end_time()) > kLateLogs;
+  };
+  all.erase(std::remove_if(all.begin(), all.end(), is_over), all.end());
+  if (all.size() >= kMaxEnded) all.erase(all.begin());
+  EndedAttempt& ended = *all.Add();
+  ended.set_attempt(number());
+  *ended.mutable_end_time() = ToTimestamp(now);
+  for (const GangMember& member : members_) {
+    const auto& workers = ended.workers();
+    const auto known =
+        std::find(workers.begin(), workers.end(), member.worker());
+    ended.add_worker_of_member(static_cast<int32_t>(known - workers.begin()));
+    if (known == workers.end()) ended.add_workers(member.worker());
+  }
+}
+
+bool Attempt::RanOn(const std::string& worker, int64_t attempt, int32_t member,
+                    absl::Time now) const {
+  if (member < 0) return false;
+  if (attempt == number() && !members_.empty()) {
+    return member < static_cast<int32_t>(members_.size()) &&
+           members_[member].worker() == worker;
+  }
+  for (const EndedAttempt& one : job_record_->ended_attempts()) {
+    if (one.attempt() != attempt) continue;
+    return now - FromTimestamp(one.end_time()) <= kLateLogs &&
+           member < one.worker_of_member_size() &&
+           one.workers(one.worker_of_member(member)) == worker;
+  }
+  return false;
 }
 
 GangMember* Attempt::FindMember(int32_t number) {
@@ -163,6 +210,24 @@ bool Attempt::HoldsSlot(const GangMember& member) const {
   return !member.HasEnded() || (stop_requested() && !member.lost());
 }
 
+void Attempt::Finish(absl::Time now) {
+  *mutable_record().mutable_finish_time() = ToTimestamp(now);
+}
+
+absl::Duration Attempt::AwaitsModelFor(absl::Time now) const {
+  if (!finishing() || stopping() || HasResult() || members_[0].HasEnded()) {
+    return absl::ZeroDuration();
+  }
+  // Never zero, and never less for a clock that was set back.
+  return std::max(now - FromTimestamp(record().finish_time()),
+                  absl::Nanoseconds(1));
+}
+
+bool Attempt::LeftModel() const {
+  return finishing() && HasResult() &&
+         members_[0].record().result().outcome() == v1::OUTCOME_UNSPECIFIED;
+}
+
 bool Attempt::Stop() {
   if (stopping()) return false;
   mutable_record().set_stopping(true);
@@ -187,9 +252,11 @@ void Attempt::MarkRunning(absl::Time now) {
 }
 
 absl::Duration Attempt::RunningFor(absl::Time now) const {
-  return record().has_running_since()
-             ? now - FromTimestamp(record().running_since())
-             : absl::ZeroDuration();
+  if (!record().has_running_since()) return absl::ZeroDuration();
+  // The clock may have been set back, or that of the coordinator before may
+  // have been wrong.
+  return std::max(now - FromTimestamp(record().running_since()),
+                  absl::ZeroDuration());
 }
 
 void Attempt::NoteResult(absl::Time now) {
@@ -238,12 +305,10 @@ void Attempt::ObserveMember(const v1::MemberStatus& status, absl::Time now) {
   hang_.Observe(status, now);
 }
 
-bool Attempt::AcceptReport(int64_t number, bool first) {
-  // Workers begin with the first report that was not acknowledged. If that one
-  // is too late, this is the record of a backup: what is between is lost for
-  // good.
-  const int64_t last = record().last_report();
-  if (number != last + 1 && !(first && number > last)) return false;
+bool Attempt::AcceptReport(int64_t number) {
+  // Workers begin with the first report that was not acknowledged, and leave
+  // out only what they dropped themselves.
+  if (number <= record().last_report()) return false;
   mutable_record().set_last_report(number);
   return true;
 }

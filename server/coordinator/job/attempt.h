@@ -26,6 +26,10 @@ namespace comera::server {
 class Attempt {
  public:
   static constexpr int kMaxUploads = 256;
+  // Ended attempts whose workers are remembered.
+  static constexpr int kMaxEnded = 4;
+  // Lines of an attempt's log are taken for so long after its end.
+  static constexpr absl::Duration kLateLogs = absl::Minutes(10);
 
   // The record of the job; it must outlive this.
   explicit Attempt(JobRecord* record);
@@ -58,6 +62,10 @@ class Attempt {
   // Null if there is none of that number.
   GangMember* FindMember(int32_t number);
   int32_t CountMembersOn(const std::string& worker) const;
+  // Whether a member of that number runs on the worker in this attempt, or ran
+  // there in an earlier one that ended within kLateLogs.
+  bool RanOn(const std::string& worker, int64_t attempt, int32_t member,
+             absl::Time now) const;
 
   bool AllStarted() const;
   bool AllEnded() const;
@@ -82,6 +90,15 @@ class Attempt {
   }
   // Returns false if it was stopping already.
   bool Stop();
+  // Asks member 0 to end soon and to leave its best model.
+  void Finish(absl::Time now);
+  bool finishing() const { return record().has_finish_time(); }
+  // For how long member 0 has been asked, and has not left a model or ended;
+  // zero: it was not asked, or has.
+  absl::Duration AwaitsModelFor(absl::Time now) const;
+  // Member 0 has left the model that it was asked for; its training is not
+  // over.
+  bool LeftModel() const;
   void SetStopRequest(AttemptRecord::StopCause cause, const std::string& reason,
                       absl::Time now);
 
@@ -110,15 +127,18 @@ class Attempt {
   // Reports.
   // Notes a member's progress; the number must be that of a member.
   void ObserveMember(const v1::MemberStatus& status, absl::Time now);
-  // Accepts the progress report of this number if it is the next one, or the
-  // `first` of a request and later than that.
-  bool AcceptReport(int64_t number, bool first);
+  // Accepts the progress report of this number if it is later than all before.
+  bool AcceptReport(int64_t number);
   void AddUpload(const std::string& artifact, const v1::ArtifactFile& file);
   RendezvousMirror& rendezvous() { return rendezvous_; }
   const RendezvousMirror& rendezvous() const { return rendezvous_; }
 
  private:
   void LoadMembers();
+  // Remembers where its members ran.
+  void NoteEnded(absl::Time now);
+  // Forgets that the attempt has ended.
+  void ForgetEnded(int64_t attempt);
   AttemptRecord& mutable_record() { return *job_record_->mutable_attempt(); }
 
   JobRecord* const job_record_;

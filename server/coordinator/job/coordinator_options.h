@@ -32,6 +32,14 @@ struct CoordinatorOptions {
   absl::Duration start_deadline = absl::Minutes(5);
   // A job waits this long for a worker that holds its newest checkpoint.
   absl::Duration checkpoint_wait = absl::Minutes(10);
+  // A job that failed or was cancelled keeps its checkpoints for this long, so
+  // that it can be resumed.
+  absl::Duration keep_checkpoints = absl::Hours(72);
+  // How far the clock is believed to be ahead of the true time.
+  absl::Duration clock_lead;
+  // Member 0 of a job that is cancelled, or has run too long, has this long to
+  // leave its best model.
+  absl::Duration leave_model_deadline = absl::Minutes(2);
   // A wanted member may be missing from its worker's report for this long.
   absl::Duration missing_member_after = absl::Seconds(10);
   // After member 0's result the other members may end by themselves for this

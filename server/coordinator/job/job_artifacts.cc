@@ -1,12 +1,13 @@
 // Decides which uploads and logs are accepted, and removes models.
 #include "server/coordinator/job/job_artifacts.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 #include "proto/job_state.h"
 #include "proto/resource_names.h"
+#include "server/coordinator/job/kept_models.h"
 
 namespace comera::server {
 
@@ -27,10 +28,9 @@ absl::StatusOr<const JobEntry*> FindUploader(
         entry->name(), " has no running attempt ", header.attempt()));
   }
   const std::vector<GangMember>& members = entry->attempt().members();
-  if (!worker.empty() &&
-      (members.empty() || members[0].worker() != worker)) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("member 0 of ", entry->name(), " does not run on ", worker));
+  if (!worker.empty() && (members.empty() || members[0].worker() != worker)) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "member 0 of ", entry->name(), " does not run on ", worker));
   }
   for (const UploadedFile& upload : entry->attempt().record().uploads()) {
     if (upload.artifact() == header.artifact() &&
@@ -63,6 +63,7 @@ absl::StatusOr<JobEntry*> RemoveModel(const std::string& name, JobTable* jobs,
       return absl::FailedPreconditionError(
           absl::StrCat(entry->name(), " has not finished"));
     }
+    RETURN_IF_ERROR(CheckMayGo(models[i]));
     models.DeleteSubrange(i, 1);
     entry->MarkChanged(op);
     return entry;
@@ -71,22 +72,10 @@ absl::StatusOr<JobEntry*> RemoveModel(const std::string& name, JobTable* jobs,
 }
 
 bool IsOwnLog(const v1::LogChunk& chunk, const std::string& worker,
-              const JobTable& jobs) {
+              absl::Time now, const JobTable& jobs) {
   const JobEntry* entry = jobs.Find(chunk.job());
-  if (entry == nullptr || chunk.offset() < 0 || chunk.attempt() < 1 ||
-      chunk.attempt() > entry->attempt().number() || chunk.rank() < 0 ||
-      chunk.rank() >= entry->job().spec().resources().processes()) {
-    return false;
-  }
-  if (chunk.attempt() < entry->attempt().number()) return true;
-  const std::vector<GangMember>& members = entry->attempt().members();
-  if (!members.empty()) {
-    return chunk.rank() < static_cast<int32_t>(members.size()) &&
-           members[chunk.rank()].worker() == worker;
-  }
-  // The attempt has ended; its last lines may be on their way.
-  const auto& last = entry->record().last_workers();
-  return std::find(last.begin(), last.end(), worker) != last.end();
+  return entry != nullptr && chunk.offset() >= 0 &&
+         entry->attempt().RanOn(worker, chunk.attempt(), chunk.rank(), now);
 }
 
 }  // namespace comera::server

@@ -84,9 +84,8 @@ bool ExpireDurable(v1::Job* job) {
 }
 
 // Forgets those that nobody holds and that nobody needs.
-bool DropLost(v1::Job* job) {
+bool DropLost(bool over, v1::Job* job) {
   auto& all = *job->mutable_checkpoints();
-  const bool final = IsFinal(job->state());
   int64_t newest_held = -1;
   for (const v1::Checkpoint& checkpoint : all) {
     if (IsHeld(checkpoint)) {
@@ -95,8 +94,7 @@ bool DropLost(v1::Job* job) {
   }
   const auto rest = std::remove_if(
       all.begin(), all.end(), [&](const v1::Checkpoint& checkpoint) {
-        return !IsHeld(checkpoint) &&
-               (final || checkpoint.step() < newest_held);
+        return !IsHeld(checkpoint) && (over || checkpoint.step() < newest_held);
       });
   const bool changed = rest != all.end();
   all.erase(rest, all.end());
@@ -134,7 +132,7 @@ void RecordSaved(const v1::CheckpointSaved& saved, int64_t attempt,
   }
 }
 
-bool UpdateHeld(const HeldReport& report, v1::Job* job) {
+bool UpdateHeld(const HeldReport& report, bool over, v1::Job* job) {
   bool changed = false;
   for (v1::Checkpoint& checkpoint : *job->mutable_checkpoints()) {
     const bool holds =
@@ -144,22 +142,31 @@ bool UpdateHeld(const HeldReport& report, v1::Job* job) {
     changed = UpdateDurable(report, &checkpoint) || changed;
   }
   changed = ExpireDurable(job) || changed;
-  return DropLost(job) || changed;
+  return DropLost(over, job) || changed;
+}
+
+bool AreStatesOver(const v1::Job& job, absl::Duration keep, absl::Time now) {
+  if (!IsFinal(job.state())) return false;
+  if (job.state() == v1::SUCCEEDED || !job.has_end_time() ||
+      !job.sweep().empty()) {
+    return true;
+  }
+  return FromTimestamp(job.end_time()) + keep <= now;
 }
 
 bool MayHaveExpired(const std::vector<v1::HeldCheckpoint>& reported,
-                    const v1::Job& job) {
+                    const v1::Job& job, bool over) {
   const auto stored = std::count_if(
       reported.begin(), reported.end(), [](const v1::HeldCheckpoint& held) {
         return held.place() == v1::HeldCheckpoint::DURABLE;
       });
-  return stored > (IsFinal(job.state()) ? 0 : CountKept(job));
+  return stored > (over ? 0 : CountKept(job));
 }
 
 std::vector<v1::HeldCheckpoint> ExpiredStates(
     const std::vector<v1::HeldCheckpoint>& reported,
     const std::vector<v1::HeldCheckpoint>& known,
-    const TrainingLineage& lineage, const v1::Job& job) {
+    const TrainingLineage& lineage, const v1::Job& job, bool over) {
   // Whether it is part of the training, its step, and its attempt.
   using Rank = std::tuple<bool, int64_t, int64_t>;
   const auto rank = [&](const v1::HeldCheckpoint& held) {
@@ -172,7 +179,7 @@ std::vector<v1::HeldCheckpoint> ExpiredStates(
            held.attempt() <= job.attempt();
   };
   std::set<Rank, std::greater<Rank>> kept;
-  if (!IsFinal(job.state())) {
+  if (!over) {
     for (const v1::HeldCheckpoint& held : known) {
       if (may_go(held)) kept.insert(rank(held));
     }

@@ -29,24 +29,30 @@ struct HeldReport {
   std::vector<v1::HeldCheckpoint> no_longer_durable;
 };
 
+// Whether nobody goes on from the job's states any more: it has succeeded, or
+// failed or was cancelled at least `keep` ago, or has ended as part of a sweep,
+// whose jobs are not resumed.
+bool AreStatesOver(const v1::Job& job, absl::Duration keep, absl::Time now);
+
 // Brings the named checkpoints in line with the report. One that nobody holds
-// stays named until a newer one is held, or the job has ended. Returns whether
-// anything changed.
-bool UpdateHeld(const HeldReport& report, v1::Job* job);
+// stays named until a newer one is held, or the job's states are `over`
+// (AreStatesOver): workers that were restarted do not know at once what they
+// and the shared store have. Returns whether anything changed.
+bool UpdateHeld(const HeldReport& report, bool over, v1::Job* job);
 
 // Returns those of the worker's states in the shared store that no job needs:
-// of a final job all, else all but the newest of its training, as many as the
+// all if they are `over`, else all but the newest of its training, as many as the
 // job keeps. What is not part of the training any more goes first, but goes
 // only once there are enough others; nothing of a later attempt than the job's
 // goes. `known` has all states of the job that any worker reports.
 std::vector<v1::HeldCheckpoint> ExpiredStates(
     const std::vector<v1::HeldCheckpoint>& reported,
     const std::vector<v1::HeldCheckpoint>& known,
-    const TrainingLineage& lineage, const v1::Job& job);
+    const TrainingLineage& lineage, const v1::Job& job, bool over);
 
 // Whether ExpiredStates may return any.
 bool MayHaveExpired(const std::vector<v1::HeldCheckpoint>& reported,
-                    const v1::Job& job);
+                    const v1::Job& job, bool over);
 
 // Forgets the checkpoints that are not part of the job's training any more.
 void DropStale(const TrainingLineage& lineage, v1::Job* job);

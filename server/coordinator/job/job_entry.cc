@@ -68,6 +68,8 @@ void JobEntry::SetState(v1::JobState state, const std::string& reason,
 void JobEntry::End(v1::JobState state, const std::string& reason,
                    Operation* op) {
   lost_.reset();
+  // A wish to pause it is not for the attempts of a later resume.
+  mutable_job().set_pausing(false);
   *mutable_job().mutable_end_time() = ToTimestamp(op->now());
   SetState(state, reason, op);
 }
@@ -167,6 +169,23 @@ void JobEntry::StartOver() {
   mutable_job().mutable_progress()->set_step(0);
 }
 
+void JobEntry::Reopen() {
+  v1::Job& job = mutable_job();
+  if (job.has_failure()) KeepIncidents({job.failure()});
+  job.clear_failure();
+  job.clear_end_time();
+  // An earlier version left it set.
+  job.set_pausing(false);
+  record_.set_infrastructure_losses(0);
+  record_.set_training_losses(0);
+  record_.clear_class_losses();
+  record_.set_losses_in_row(0);
+  record_.clear_retry_time();
+  record_.set_resizing(false);
+  record_.set_running_micros(0);
+  retry_at_ = absl::InfinitePast();
+}
+
 void JobEntry::RecordStart(const v1::TrainingStateKey& from) {
   const bool wanted = record_.start_over();
   record_.set_start_over(false);
@@ -251,12 +270,13 @@ void JobEntry::EndHolderWait(Operation* op) {
   MarkChanged(op);
 }
 
+bool JobEntry::IsForgiven(v1::FailureClass cause) const {
+  return record_.attempt().mass_silence() && record_.losses_in_row() == 0 &&
+         IsInfrastructure(cause);
+}
+
 bool JobEntry::ChargeRetry(v1::FailureClass cause) {
-  if (record_.attempt().mass_silence() && record_.losses_in_row() == 0 &&
-      IsInfrastructure(cause)) {
-    return true;
-  }
-  return server::ChargeRetry(cause, &record_);
+  return IsForgiven(cause) || server::ChargeRetry(cause, &record_);
 }
 
 void JobEntry::Readopt(absl::Time now) {

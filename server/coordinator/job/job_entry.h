@@ -81,9 +81,11 @@ class JobEntry {
   // One more attempt in a row was lost; returns how many those are.
   int32_t CountLossInRow();
   void ScheduleRetry(absl::Duration delay, absl::Time now);
-  // Charges the loss of an attempt; returns whether the job may be retried. A
-  // loss that goes with the silence of most workers is charged to no budget,
-  // unless the attempt before was lost too.
+  // Whether the loss of the attempt is charged to no budget: it goes with the
+  // silence of most workers, and the attempt before was not lost too.
+  bool IsForgiven(v1::FailureClass cause) const;
+  // Charges the loss of an attempt, unless it is forgiven; returns whether the
+  // job may be retried.
   bool ChargeRetry(v1::FailureClass cause);
   // Keeps the record as it is, before the attempt is given up because workers
   // are silent, so that it can go on if they come back.
@@ -110,6 +112,8 @@ class JobEntry {
   // The attempt has ended. If it never began, nothing was given up for it:
   // states that were saved before it are valid as if it had not been.
   void RevertStart();
+  // The ended job is to go on: forgets its end, and the budgets that it spent.
+  void Reopen();
   // The attempt says from which step it really began. Forgets the checkpoints
   // that this gives up.
   void CheckBegun(int64_t step, Operation* op);

@@ -11,9 +11,9 @@ bool RendezvousMirror::Put(const std::string& worker, const std::string& key,
     entries_.emplace(key, std::make_pair(worker, value));
     return true;
   }
-  std::pair<std::string, std::string> entry(worker, value);
-  if (it->second == entry) return false;
-  it->second = std::move(entry);
+  // A restarted worker also tells what it once got from the others.
+  if (it->second.second == value) return false;
+  it->second = {worker, value};
   return true;
 }
 

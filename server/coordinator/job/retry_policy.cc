@@ -10,8 +10,15 @@ namespace {
 constexpr int32_t kDefaultInfrastructureRetries = 3;
 constexpr int32_t kDefaultTrainingRetries = 0;
 
-auto Order(const v1::Failure& failure) {
-  return std::make_tuple(failure.failure_class() == v1::COLLECTIVE_HANG,
+// Whether the attempt was told to finish for this: it is recorded with that.
+bool EndsByFinish(const AttemptRecord& attempt, const v1::Failure& failure) {
+  return attempt.has_finish_time() && failure.rank() < 0 &&
+         failure.failure_class() == v1::USER;
+}
+
+auto Order(const AttemptRecord& attempt, const v1::Failure& failure) {
+  return std::make_tuple(!EndsByFinish(attempt, failure),
+                         failure.failure_class() == v1::COLLECTIVE_HANG,
                          failure.time().seconds(), failure.time().nanos(),
                          failure.rank());
 }
@@ -22,8 +29,8 @@ std::vector<v1::Failure> FailuresCauseFirst(const AttemptRecord& attempt) {
   std::vector<v1::Failure> failures(attempt.failures().begin(),
                                     attempt.failures().end());
   std::stable_sort(failures.begin(), failures.end(),
-                   [](const v1::Failure& a, const v1::Failure& b) {
-                     return Order(a) < Order(b);
+                   [&](const v1::Failure& a, const v1::Failure& b) {
+                     return Order(attempt, a) < Order(attempt, b);
                    });
   return failures;
 }

@@ -12,7 +12,9 @@ namespace comera::server {
 
 // The failures of an attempt, the cause first, then by time. A failed
 // collective is what a member sees of another member's end, so it is the cause
-// only when nothing else failed.
+// only when nothing else failed. What ended an attempt by leaving its best
+// model, such as its time limit, comes first, whatever time the members' clocks
+// gave to their ends.
 std::vector<v1::Failure> FailuresCauseFirst(const AttemptRecord& attempt);
 
 // Charges one lost attempt to the budget of the cause's class; returns whether

@@ -22,13 +22,30 @@ absl::Status CheckStartFrom(const v1::JobSpec& spec, const std::string& user,
                      " is somebody else's, in queue ", source->spec().queue()));
   }
   for (const v1::Checkpoint& checkpoint : source->checkpoints()) {
-    if (checkpoint.name() == name && checkpoint.has_file()) {
-      return absl::OkStatus();
-    }
+    if (checkpoint.name() == name) return absl::OkStatus();
   }
-  return absl::FailedPreconditionError(absl::StrCat(
-      "start_from.checkpoint: the coordinator does not keep ", name,
-      "; it keeps those at the end of jobs with objective.early.only"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("start_from.checkpoint: ", name, " is not kept",
+                   source->checkpoints().empty()
+                       ? ", nor is any other of that job"
+                       : absl::StrCat("; the newest that is kept is ",
+                                      source->checkpoints().rbegin()->name())));
+}
+
+std::optional<v1::TrainingStateKey> FindStart(const v1::JobSpec& spec,
+                                              const v1::Job* source) {
+  const std::string& name = spec.start_from().checkpoint();
+  const auto start = ParseCheckpointName(name);
+  if (!start) return std::nullopt;
+  v1::TrainingStateKey key;
+  key.set_step(start->second);
+  if (source == nullptr) return key;
+  for (const v1::Checkpoint& checkpoint : source->checkpoints()) {
+    if (checkpoint.name() != name) continue;
+    if (checkpoint.has_file()) return std::nullopt;
+    key.set_attempt(checkpoint.attempt());
+  }
+  return key;
 }
 
 bool IsEarlyStage(const v1::Artifact& artifact) {

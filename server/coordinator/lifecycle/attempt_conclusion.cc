@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/text.h"
+#include "proto/resource_names.h"
 #include "server/coordinator/job/retry_policy.h"
 #include "server/coordinator/job/training_lineage.h"
 
@@ -43,17 +44,35 @@ bool OnlySilent(const Attempt& attempt) {
 void AttemptConclusion::Conclude(JobEntry& entry, Operation* op) {
   const Attempt& attempt = entry.attempt();
   if (entry.state() == v1::CANCELLING) {
+    if (attempt.HasResult() && attempt.ModelsAreStored()) {
+      entry.PublishModels(op->now());
+    } else if (attempt.finishing() && attempt.HasResult() &&
+               !attempt.members()[0].lost()) {
+      // The files of its best model, or of the last one if it ended by itself
+      // meanwhile, are on their way.
+      return;
+    }
     EndAttempt(entry, op);
     entry.End(v1::CANCELLED, std::string(entry.job().reason()), op);
     return;
   }
   if (attempt.HasResult()) {
-    if (attempt.ModelsAreStored()) return Succeed(entry, op);
-    if (!attempt.members()[0].lost()) return;
+    if (!attempt.ModelsAreStored()) {
+      if (!attempt.members()[0].lost()) return;
+    } else if (!attempt.LeftModel()) {
+      return Succeed(entry, op);
+    } else {
+      entry.PublishModels(op->now());
+    }
   }
   if (attempt.stop_requested()) return EndStopped(entry, op);
   if (!attempt.HasFailures()) {
-    failures_->Record(entry, v1::INTERNAL, 0, "member 0 ended without a result",
+    // Workers tell why a member ended that they did not stop. This one was
+    // stopped, or its model refused, by an earlier answer that took the attempt
+    // for lost: the job is not to blame.
+    failures_->Record(entry, v1::RANK_LOST, 0,
+                      "member 0 ended without a result: it was stopped, or its "
+                      "model was refused, while the attempt was given up",
                       op);
   }
   RetryOrFail(entry, op);
@@ -99,6 +118,7 @@ void AttemptConclusion::EndStopped(JobEntry& entry, Operation* op) {
                       op);
     entry.KeepIncidents({*entry.attempt().record().failures().rbegin()});
   }
+  NoteUnsaved(entry, op);
   EndAttempt(entry, op);
   entry.RevertStart();
   entry.EndHolderWait(op);
@@ -116,6 +136,25 @@ void AttemptConclusion::EndStopped(JobEntry& entry, Operation* op) {
                  op);
 }
 
+void AttemptConclusion::NoteUnsaved(JobEntry& entry, Operation* op) {
+  // Until the attempt has begun, the progress is that of the one before.
+  if (entry.record().start_pending()) return;
+  const auto& saved = entry.job().checkpoints();
+  const auto start =
+      ParseCheckpointName(entry.job().spec().start_from().checkpoint());
+  const int64_t step = !saved.empty() ? saved.rbegin()->step()
+                       : start        ? start->second
+                                      : 0;
+  if (entry.job().progress().step() <= step) return;
+  entry.AddIncident(
+      v1::RANK_LOST,
+      absl::StrCat("was stopped at step ", entry.job().progress().step(),
+                   " before it had saved its state; its newest checkpoint is ",
+                   saved.empty() ? "its beginning"
+                                 : absl::StrCat("that of step ", step)),
+      op);
+}
+
 void AttemptConclusion::RetryOrFail(JobEntry& entry, Operation* op) {
   std::vector<v1::Failure> failures =
       FailuresCauseFirst(entry.attempt().record());
@@ -123,6 +162,12 @@ void AttemptConclusion::RetryOrFail(JobEntry& entry, Operation* op) {
   // Every damaged state that is passed over leaves older ones, so this ends.
   const bool passes_over = cause.failure_class() == v1::CHECKPOINT_DAMAGED &&
                            entry.start() != nullptr && IsState(*entry.start());
+  std::string free;
+  if (passes_over) {
+    free = "an older state is tried";
+  } else if (entry.IsForgiven(cause.failure_class())) {
+    free = "most workers were silent together";
+  }
   const bool retry = passes_over || entry.ChargeRetry(cause.failure_class());
   if (!OnlySilent(entry.attempt())) entry.ForgetLost();
   EndAttempt(entry, op);
@@ -132,7 +177,7 @@ void AttemptConclusion::RetryOrFail(JobEntry& entry, Operation* op) {
   if (retry) {
     NoteStart(entry, failures, op);
     entry.RevertStart();
-    return Requeue(entry, cause, op);
+    return Requeue(entry, cause, free, op);
   }
   *entry.mutable_job().mutable_failure() = cause;
   entry.End(v1::FAILED, Describe(cause), op);
@@ -201,7 +246,7 @@ void AttemptConclusion::NoteStart(JobEntry& entry,
 }
 
 void AttemptConclusion::Requeue(JobEntry& entry, const v1::Failure& cause,
-                                Operation* op) {
+                                const std::string& free, Operation* op) {
   if (cause.failure_class() == v1::PREEMPTED) {
     entry.SetState(
         v1::QUEUED,
@@ -219,10 +264,15 @@ void AttemptConclusion::Requeue(JobEntry& entry, const v1::Failure& cause,
         absl::StrCat("trying again in ",
                      absl::FormatDuration(absl::Ceil(delay, absl::Seconds(1))));
   }
-  entry.SetState(v1::QUEUED,
-                 absl::StrCat("attempt ", entry.job().attempt(), " was lost (",
-                              Describe(cause), "), ", when),
-                 op);
+  entry.SetState(
+      v1::QUEUED,
+      absl::StrCat("attempt ", entry.job().attempt(), " was lost (",
+                   Describe(cause), "), ",
+                   free.empty() ? ""
+                                : absl::StrCat("charged to no budget because ",
+                                               free, ", "),
+                   when),
+      op);
 }
 
 }  // namespace comera::server

@@ -28,9 +28,14 @@ class AttemptConclusion {
   void Succeed(JobEntry& entry, Operation* op);
   // The gang stopped because somebody had asked for it.
   void EndStopped(JobEntry& entry, Operation* op);
+  // Tells of steps that a stopped gang has trained and not saved, because it was
+  // killed before it could.
+  void NoteUnsaved(JobEntry& entry, Operation* op);
   void RetryOrFail(JobEntry& entry, Operation* op);
   // Has the job tried again, now or after a wait; its place in the queue stays.
-  void Requeue(JobEntry& entry, const v1::Failure& cause, Operation* op);
+  // `free` says why the loss is charged to no budget, if it is not.
+  void Requeue(JobEntry& entry, const v1::Failure& cause,
+               const std::string& free, Operation* op);
   // Whether a worker that is away has a copy of the job's state.
   bool HasAbsentHolder(const JobEntry& entry,
                        const v1::TrainingStateKey& state) const;

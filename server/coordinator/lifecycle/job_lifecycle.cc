@@ -3,9 +3,12 @@
 
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/status_macros.h"
 #include "proto/job_state.h"
+#include "proto/resource_names.h"
 #include "server/rpc/proto_time.h"
 
 namespace comera::server {
@@ -49,7 +52,12 @@ void JobLifecycle::Advance(JobEntry& entry, Operation* op) {
   if (!entry.active()) return;
   Attempt& attempt = entry.attempt();
   attempt.NoteResult(op->now());
-  if (attempt.HasFailures() && !attempt.HasResult()) StopMembers(entry, op);
+  // The other members end as member 0 does, which is not its end.
+  const bool awaits_model =
+      attempt.AwaitsModelFor(op->now()) > absl::ZeroDuration();
+  if (attempt.HasFailures() && !attempt.HasResult() && !awaits_model) {
+    StopMembers(entry, op);
+  }
   if (entry.state() == v1::STARTING && !attempt.stopping() &&
       attempt.AllStarted()) {
     attempt.MarkRunning(op->now());
@@ -78,7 +86,7 @@ void JobLifecycle::StopMembers(JobEntry& entry, Operation* op) {
 void JobLifecycle::RequestStop(JobEntry& entry, AttemptRecord::StopCause cause,
                                const std::string& reason, Operation* op) {
   Attempt& attempt = entry.attempt();
-  if (attempt.stopping() || attempt.HasResult()) return;
+  if (attempt.stopping() || attempt.HasResult() || attempt.finishing()) return;
   attempt.SetStopRequest(cause, reason, op->now());
   entry.mutable_job().set_reason(attempt.record().stop_reason());
   StopMembers(entry, op);
@@ -174,11 +182,20 @@ void JobLifecycle::Readopt(const v1::SynchronizeRequest& request,
                            WorkerState& worker, Operation* op) {
   std::set<std::string> jobs;
   for (const v1::MemberStatus& status : request.members()) {
-    jobs.insert(status.job());
+    const JobEntry* entry = jobs_->Find(status.job());
+    if (entry != nullptr && entry->lost() != nullptr &&
+        status.attempt() == entry->job().attempt()) {
+      jobs.insert(status.job());
+    }
   }
   for (const std::string& name : jobs) {
     JobEntry* entry = jobs_->Find(name);
-    if (entry == nullptr || !CanReadopt(*entry, request, worker)) continue;
+    if (!CanReadopt(*entry, request, worker)) {
+      // The answer tells the worker to stop its members, so that the gang is
+      // gone, also if a later report still lists them.
+      entry->ForgetLost();
+      continue;
+    }
     entry->Readopt(op->now());
     for (const GangMember& member : entry->attempt().members()) {
       WorkerState& host = *workers_->Find(member.worker());
@@ -203,7 +220,26 @@ void JobLifecycle::CheckHang(JobEntry& entry, Operation* op) {
   }
 }
 
+bool JobLifecycle::BeginFinish(JobEntry& entry, Operation* op) {
+  Attempt& attempt = entry.attempt();
+  if (entry.state() != v1::RUNNING || attempt.stopping() ||
+      attempt.HasResult()) {
+    return false;
+  }
+  const std::string& worker = attempt.members()[0].worker();
+  const WorkerState* host = workers_->Find(worker);
+  if (host == nullptr || !host->obeys_finish()) return false;
+  attempt.Finish(op->now());
+  entry.MarkChanged(op);
+  workers_->MarkChanged(worker, op);
+  return true;
+}
+
 void JobLifecycle::CheckDeadlines(JobEntry& entry, Operation* op) {
+  const Attempt& attempt = entry.attempt();
+  if (attempt.AwaitsModelFor(op->now()) > options_->leave_model_deadline) {
+    StopMembers(entry, op);
+  }
   if (entry.attempt().HasResult()) {
     CheckModelDeadline(entry, op);
   } else if (entry.attempt().stopping()) {
@@ -251,7 +287,11 @@ void JobLifecycle::CheckTimeLimit(JobEntry& entry, Operation* op) {
   const absl::Duration ran =
       absl::Microseconds(entry.record().running_micros()) +
       entry.attempt().RunningFor(op->now());
-  if (limit <= absl::ZeroDuration() || ran <= limit) return;
+  if (limit <= absl::ZeroDuration() || ran <= limit ||
+      entry.attempt().finishing()) {
+    return;
+  }
+  BeginFinish(entry, op);
   failures_->Record(
       entry, v1::USER, FailureRecorder::kWholeGang,
       absl::StrCat("time_limit of ", absl::FormatDuration(limit), " exceeded"),
@@ -267,11 +307,15 @@ void JobLifecycle::Cancel(JobEntry& entry, const std::string& reason,
       entry.End(v1::CANCELLED, reason, op);
       break;
     case v1::STARTING:
-    case v1::RUNNING:
+    case v1::RUNNING: {
+      // A sweep stops most of its jobs, to have their slots for others.
+      const bool leaves_model =
+          entry.job().sweep().empty() && BeginFinish(entry, op);
       entry.SetState(v1::CANCELLING, reason, op);
-      StopMembers(entry, op);
+      if (!leaves_model) StopMembers(entry, op);
       Advance(entry, op);
       break;
+    }
     default:
       break;
   }
@@ -302,10 +346,47 @@ absl::Status JobLifecycle::Pause(JobEntry& entry, const std::string& reason,
   return absl::OkStatus();
 }
 
-absl::Status JobLifecycle::Resume(JobEntry& entry, Operation* op) {
-  if (IsFinal(entry.state()) || entry.state() == v1::CANCELLING) {
-    return WrongState(entry);
+absl::Status JobLifecycle::CheckMayReopen(const JobEntry& entry) const {
+  if (entry.state() == v1::SUCCEEDED) return WrongState(entry);
+  for (const v1::Artifact& model : entry.job().models()) {
+    const auto ids = ParseArtifactName(model.name());
+    if (ids && absl::StartsWith(ids->second, "best-")) continue;
+    // It would be exported again, under the same name.
+    return absl::FailedPreconditionError(
+        absl::StrCat(entry.name(), " ended by itself, with ", model.name(),
+                     "; there is nothing to go on with"));
   }
+  if (entry.job().sweep().empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      entry.name(), " belongs to ", entry.job().sweep(),
+      ", which counts it as ended; submit a job of its own instead"));
+}
+
+absl::Status JobLifecycle::Reopen(JobEntry& entry, Operation* op) {
+  RETURN_IF_ERROR(CheckMayReopen(entry));
+  const auto& states = entry.job().checkpoints();
+  // A job that never ran has nothing to go on from.
+  if (entry.job().attempt() > 0 && states.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        entry.name(), " is ", v1::JobState_Name(entry.state()),
+        " and keeps no checkpoint; with start_over it begins at step 0 again"));
+  }
+  entry.Reopen();
+  // A holder that was away before is waited for anew.
+  entry.EndHolderWait(op);
+  entry.SetState(v1::QUEUED,
+                 states.empty()
+                     ? "resumed"
+                     : absl::StrCat("resumed, to go on from step ",
+                                    states.rbegin()->step()),
+                 op);
+  op->RequestSchedule();
+  return absl::OkStatus();
+}
+
+absl::Status JobLifecycle::Resume(JobEntry& entry, Operation* op) {
+  if (entry.state() == v1::CANCELLING) return WrongState(entry);
+  if (IsFinal(entry.state())) return Reopen(entry, op);
   if (entry.state() == v1::PAUSED) {
     // What could not be had before is waited for anew.
     entry.EndHolderWait(op);
@@ -322,14 +403,19 @@ absl::Status JobLifecycle::Resume(JobEntry& entry, Operation* op) {
 absl::Status JobLifecycle::StartOver(JobEntry& entry, const std::string& user,
                                      Operation* op) {
   const bool waits = entry.state() == v1::QUEUED && entry.holder_wait();
-  if (entry.state() != v1::PAUSED && !waits) {
+  const bool ended = IsFinal(entry.state());
+  if (entry.state() != v1::PAUSED && !waits && !ended) {
     return absl::FailedPreconditionError(absl::StrCat(
         "start_over: ", entry.name(), " is ", v1::JobState_Name(entry.state()),
-        "; only a paused job, or one that waits for its checkpoint, can begin "
-        "at step 0 again"));
+        "; only a job that is paused, failed or was cancelled, or waits for "
+        "its checkpoint, can begin at step 0 again"));
   }
   // A job that never ran has nothing to give up.
   if (entry.job().attempt() == 0) return Resume(entry, op);
+  if (ended) {
+    RETURN_IF_ERROR(CheckMayReopen(entry));
+    entry.Reopen();
+  }
   entry.EndHolderWait(op);
   entry.ForgetLost();
   entry.StartOver();

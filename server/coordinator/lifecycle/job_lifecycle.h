@@ -54,8 +54,8 @@ class JobLifecycle {
   // A silent worker is back, in the same incarnation. Attempts that were given
   // up for silence alone go on, with what was charged for them taken back, if
   // their members here still run, nothing was placed in their stead, and no
-  // other worker of theirs is back without them. Comes before the members'
-  // states are applied.
+  // other worker of theirs is back without them. Others are given up for good.
+  // Comes before the members' states are applied.
   void Readopt(const v1::SynchronizeRequest& request, WorkerState& worker,
                Operation* op);
   // The worker is silent, and so are most others: a failure of its attempts
@@ -70,9 +70,12 @@ class JobLifecycle {
   // What clients ask for. FailedPrecondition: not in the job's state.
   void Cancel(JobEntry& entry, const std::string& reason, Operation* op);
   absl::Status Pause(JobEntry& entry, const std::string& reason, Operation* op);
+  // Whether an ended job may be resumed.
+  absl::Status CheckMayReopen(const JobEntry& entry) const;
+  // A job that failed or was cancelled goes on from its newest checkpoint.
   absl::Status Resume(JobEntry& entry, Operation* op);
-  // Resumes a paused job, or one that waits for its checkpoint, at step 0. The
-  // incident names the user; empty: unknown.
+  // Resumes a job that is paused, waits for its checkpoint, failed or was
+  // cancelled, at step 0. The incident names the user; empty: unknown.
   absl::Status StartOver(JobEntry& entry, const std::string& user,
                          Operation* op);
 
@@ -83,6 +86,9 @@ class JobLifecycle {
                      const std::string& why, Operation* op);
   bool CanReadopt(const JobEntry& entry, const v1::SynchronizeRequest& request,
                   const WorkerState& worker) const;
+  absl::Status Reopen(JobEntry& entry, Operation* op);
+  // Asks member 0 to end and to leave its best model. False: it cannot be.
+  bool BeginFinish(JobEntry& entry, Operation* op);
   // Has the workers end the members.
   void StopMembers(JobEntry& entry, Operation* op);
   void CheckModelDeadline(JobEntry& entry, Operation* op);

@@ -39,7 +39,7 @@ struct Effects {
   // Events in order; the change to a final state is a job's last one.
   std::vector<v1::JobEvent> events;
   std::vector<SynchronizeReply> replies;
-  // Changed queues and workers' policies.
+  // Changed queues and workers' policies, and the names of forgotten jobs.
   std::vector<Document> documents;
   // Probes may run at any time. If a connection is refused, call
   // Coordinator::ConfirmWorkerExit().

@@ -97,10 +97,24 @@ void ClusterView::AddQueues(const QueueTable& queues) {
   }
 }
 
+void ClusterView::CountOut(const WorkerState& worker) {
+  const bool away = !worker.IsConnected(now_, options_.suspect_after);
+  bool has[2] = {false, false};
+  for (const v1::Slot& slot : worker.slots())
+    has[slot.device() == v1::ResourceSpec::GPU] = true;
+  WorkersOut* const out[2] = {&snapshot_.cpu_out, &snapshot_.gpu_out};
+  for (const bool gpu : {false, true}) {
+    if (has[gpu]) ++(away ? out[gpu]->away : out[gpu]->drained);
+  }
+}
+
 void ClusterView::AddWorkers(const WorkerTable& workers) {
   absl::flat_hash_map<std::string_view, int32_t> racks;
   for (const auto& [id, worker] : workers.workers()) {
-    if (!worker.IsUsable(now_, options_.suspect_after)) continue;
+    if (!worker.IsUsable(now_, options_.suspect_after)) {
+      CountOut(worker);
+      continue;
+    }
     worker_numbers_[id] = static_cast<int32_t>(workers_.size());
     workers_.push_back(&worker);
     WorkerSlots room;
@@ -175,7 +189,7 @@ void ClusterView::AddRunning(const JobTable& jobs) {
     job.sizes = entry->demand().sizes;
     job.preemptible = entry->demand().preemptible;
     job.stopping = attempt.stopping() || attempt.HasResult() ||
-                   entry->state() == v1::CANCELLING;
+                   attempt.finishing() || entry->state() == v1::CANCELLING;
     if (attempt.record().stop_cause() == AttemptRecord::RESIZED) {
       job.kept_processes = entry->record().target_processes();
     }

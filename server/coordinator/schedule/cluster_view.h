@@ -58,6 +58,8 @@ class ClusterView {
 
  private:
   void AddQueues(const QueueTable& queues);
+  // Counts a worker that can take no members.
+  void CountOut(const WorkerState& worker);
   void AddWorkers(const WorkerTable& workers);
   void AddSlots(const JobTable& jobs);
   void AddRunning(const JobTable& jobs);

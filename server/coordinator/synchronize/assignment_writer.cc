@@ -1,6 +1,8 @@
 // Implements AssignmentWriter: the desired state of one worker.
 #include "server/coordinator/synchronize/assignment_writer.h"
 
+#include "proto/resource_names.h"
+#include "server/coordinator/job/start_from.h"
 #include "server/rpc/proto_time.h"
 
 namespace comera::server {
@@ -68,8 +70,28 @@ void AssignmentWriter::WriteAssignment(const JobEntry& entry,
   const v1::TrainingStateKey* start = entry.start();
   if (member.number() == 0 && entry.resumes() && start != nullptr) {
     *assignment->mutable_start() = *start;
+  } else if (member.number() == 0) {
+    WriteStartFrom(entry, assignment);
   }
-  if (member.number() == 0) peers_->AssignPeers(entry, worker, assignment);
+  if (member.number() != 0) return;
+  assignment->set_finish(attempt.finishing());
+  peers_->AssignPeers(entry, worker, assignment);
+}
+
+void AssignmentWriter::WriteStartFrom(const JobEntry& entry,
+                                      v1::MemberAssignment* assignment) const {
+  if (!entry.job().spec().has_start_from() || entry.resumes()) return;
+  const auto ids =
+      ParseCheckpointName(entry.job().spec().start_from().checkpoint());
+  if (!ids) return;
+  const std::string name = JobName(ids->first);
+  const JobEntry* source = jobs_->Find(name);
+  const auto start = FindStart(entry.job().spec(),
+                               source == nullptr ? nullptr : &source->job());
+  // The coordinator has the others' file.
+  if (!start) return;
+  assignment->set_start_job(name);
+  *assignment->mutable_start() = *start;
 }
 
 void AssignmentWriter::WriteStops(const JobEntry& entry,

@@ -29,6 +29,9 @@ class AssignmentWriter {
   void WriteAssignment(const JobEntry& entry, const GangMember& member,
                        const WorkerState& worker, int32_t local_rank,
                        v1::MemberAssignment* assignment) const;
+  // Names the other job's state that the job begins with.
+  void WriteStartFrom(const JobEntry& entry,
+                      v1::MemberAssignment* assignment) const;
   // Members that somebody asked to stop get more time than usual to save a
   // checkpoint.
   void WriteStops(const JobEntry& entry, const WorkerState& worker,

@@ -36,9 +36,7 @@ void ApplyProgressReports(const v1::SynchronizeRequest& request, JobTable* jobs,
   // By job and attempt.
   std::map<std::pair<std::string, int64_t>, int64_t> acks;
   for (const v1::ProgressReport& report : request.reports()) {
-    const auto [own, first] =
-        acks.emplace(std::make_pair(report.job(), report.attempt()), 0);
-    int64_t& ack = own->second;
+    int64_t& ack = acks[{report.job(), report.attempt()}];
     JobEntry* entry = jobs->FindAttempt(report.job(), report.attempt());
     // Only member 0 reports.
     if (entry == nullptr || !entry->attempt().members()[0].RunsOn(
@@ -46,7 +44,7 @@ void ApplyProgressReports(const v1::SynchronizeRequest& request, JobTable* jobs,
       ack = std::max(ack, report.number());
       continue;
     }
-    if (entry->attempt().AcceptReport(report.number(), first)) {
+    if (entry->attempt().AcceptReport(report.number())) {
       ApplyReport(report, request.worker(), *entry, op);
     }
     ack = entry->attempt().record().last_report();

@@ -38,6 +38,7 @@ bool UpdateProgress(const v1::TrainerEvent& event, v1::JobProgress* progress) {
     case v1::TrainerEvent::kRunInfo:
       progress->set_total_steps(event.run_info().total_steps());
       progress->set_step(event.run_info().resumed_from_step());
+      progress->set_dense_parameters(event.run_info().dense_parameters());
       if (progress->size_parameters() == 0) {
         progress->set_size_parameters(event.run_info().initial_parameters());
         progress->set_size_bytes(4 * event.run_info().initial_parameters());

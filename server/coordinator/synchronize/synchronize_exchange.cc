@@ -27,7 +27,8 @@ absl::StatusOr<WorkerState*> FindSender(const v1::SynchronizeRequest& request,
   if (worker == nullptr) {
     return absl::ResourceExhaustedError("too many workers");
   }
-  if (worker->IsRetired(request.incarnation())) {
+  if (worker->IsRetiredIncarnation(request.incarnation()) ||
+      worker->IsRetiredDaemon(request.daemon())) {
     return Replaced(request.worker());
   }
   return worker;
@@ -75,6 +76,9 @@ WorkerState* SynchronizeExchange::Admit(const v1::SynchronizeRequest& request,
     worker.ReplaceIncarnation(request.incarnation());
     parts_.held_calls->Refuse(worker, Replaced(request.worker()), op);
     parts_.lifecycle->LoseMembers(worker, "was restarted", op);
+  }
+  if (worker.NoteDaemon(request.daemon())) {
+    parts_.held_calls->Refuse(worker, Replaced(request.worker()), op);
   }
   return &worker;
 }

@@ -62,6 +62,7 @@ absl::Status ValidateSynchronize(const v1::SynchronizeRequest& request) {
       request.incarnation().size() > kMaxNameBytes) {
     return Bad("incarnation", "must have 1 to 256 bytes");
   }
+  if (request.daemon().size() > kMaxNameBytes) return Bad("daemon", "too long");
   if (request.host().size() > kMaxNameBytes) return Bad("host", "too long");
   if (request.rack().size() > kMaxNameBytes) return Bad("rack", "too long");
   if (request.version().size() > kMaxNameBytes) {

@@ -15,6 +15,7 @@
 #include "common/call_metadata.h"
 #include "common/seal.h"
 #include "proto/job_state.h"
+#include "proto/resource_names.h"
 #include "server/coordinator/job/job_checkpoints.h"
 #include "server/coordinator/job/training_lineage.h"
 
@@ -33,6 +34,46 @@ uint64_t Score(const std::string& job, const std::string& worker) {
   return SpreadText(worker, SpreadText(job));
 }
 
+// The attempt that saved a state, and its step.
+using StateNumber = std::pair<int64_t, int64_t>;
+constexpr StateNumber kNoState{-1, -1};
+
+StateNumber NumberOf(const v1::HeldCheckpoint& held) {
+  return {held.attempt(), held.step()};
+}
+
+StateNumber NewestOnDisk(const std::vector<v1::HeldCheckpoint>& held) {
+  StateNumber newest = kNoState;
+  for (const v1::HeldCheckpoint& one : held) {
+    if (one.place() != v1::HeldCheckpoint::DISK) continue;
+    newest = std::max(newest, NumberOf(one));
+  }
+  return newest;
+}
+
+// Whether the job can do without this one, as the `safe` ones stay: one of them
+// is the same, or a newer one is safe and clients are not told of this one.
+bool IsSpare(const v1::HeldCheckpoint& held,
+             const std::vector<StateNumber>& safe, const v1::Job& job) {
+  const auto same = [&](int64_t attempt, int64_t step) {
+    return SameState(attempt, step, held.attempt(), held.step());
+  };
+  if (std::any_of(safe.begin(), safe.end(), [&](const StateNumber& one) {
+        return same(one.first, one.second);
+      })) {
+    return true;
+  }
+  return std::any_of(safe.begin(), safe.end(),
+                     [&](const StateNumber& one) {
+                       return one.first >= held.attempt() &&
+                              one.second > held.step();
+                     }) &&
+         std::none_of(job.checkpoints().begin(), job.checkpoints().end(),
+                      [&](const v1::Checkpoint& named) {
+                        return same(named.attempt(), named.step());
+                      });
+}
+
 // How long a worker's key is used for new grants.
 constexpr absl::Duration kGrantPeriod = absl::Minutes(10);
 
@@ -48,7 +89,7 @@ std::string CheckpointPeers::RenewGrantKey(absl::Time now,
                                            WorkerState* worker) const {
   worker->SetGrantPeriod(absl::ToUnixSeconds(now) /
                          absl::ToInt64Seconds(kGrantPeriod));
-  return absl::WebSafeBase64Escape(GrantKey(secret_, *worker));
+  return absl::WebSafeBase64Escape(GrantKey(options_->peer_key, *worker));
 }
 
 void CheckpointPeers::SetPeer(const JobEntry& entry, const WorkerState& worker,
@@ -58,8 +99,9 @@ void CheckpointPeers::SetPeer(const JobEntry& entry, const WorkerState& worker,
   v1::PeerGrant grant;
   grant.set_job(entry.name());
   grant.set_attempt(entry.attempt().number());
-  peer->set_grant(Seal(absl::WebSafeBase64Escape(GrantKey(secret_, worker)),
-                       kPeerGrantPurpose, grant.SerializeAsString()));
+  peer->set_grant(
+      Seal(absl::WebSafeBase64Escape(GrantKey(options_->peer_key, worker)),
+           kPeerGrantPurpose, grant.SerializeAsString()));
 }
 
 void CheckpointPeers::ApplyHeld(const v1::SynchronizeRequest& request,
@@ -99,22 +141,29 @@ void CheckpointPeers::ApplyToJob(const std::string& name,
                                  v1::SynchronizeResponse* response,
                                  Operation* op) {
   JobEntry* entry = jobs_->Find(name);
-  if (entry == nullptr) return;
+  if (entry == nullptr) return ExpireForgotten(name, worker, response);
+  const bool over =
+      AreStatesOver(entry->job(),
+                    options_->keep_checkpoints + options_->clock_lead,
+                    op->now()) &&
+      !IsStartedFrom(name);
   HeldReport report;
   report.worker = worker.id();
   const auto own = worker.checkpoints().find(name);
   if (own != worker.checkpoints().end()) {
     report.held = own->second;
-    if (IsFinal(entry->state())) response->add_ended_jobs(name);
+    if (over || HoldsSpareCopies(*entry, worker)) {
+      response->add_ended_jobs(name);
+    }
   }
-  if (MayHaveExpired(report.held, entry->job())) {
+  if (MayHaveExpired(report.held, entry->job(), over)) {
     std::vector<v1::HeldCheckpoint> known;
     for (const WorkerState* holder : Holders(name)) {
       const auto& own = holder->checkpoints().at(name);
       known.insert(known.end(), own.begin(), own.end());
     }
-    for (v1::HeldCheckpoint& held :
-         ExpiredStates(report.held, known, entry->lineage(), entry->job())) {
+    for (v1::HeldCheckpoint& held : ExpiredStates(
+             report.held, known, entry->lineage(), entry->job(), over)) {
       *response->add_expired() = std::move(held);
     }
   }
@@ -123,10 +172,40 @@ void CheckpointPeers::ApplyToJob(const std::string& name,
       report.no_longer_durable.push_back(old);
     }
   }
-  if (UpdateHeld(report, &entry->mutable_job())) entry->MarkChanged(op);
+  if (UpdateHeld(report, over, &entry->mutable_job())) {
+    entry->MarkChanged(op);
+  }
   if (entry->state() == v1::QUEUED && entry->holder_wait()) {
     op->RequestSchedule();
   }
+}
+
+void CheckpointPeers::ExpireForgotten(const std::string& job,
+                                      const WorkerState& worker,
+                                      v1::SynchronizeResponse* response) const {
+  const auto own = worker.checkpoints().find(job);
+  // A job that was never known here may be that of a newer database.
+  if (!forgotten_.Contains(job) || own == worker.checkpoints().end()) return;
+  response->add_ended_jobs(job);
+  for (const v1::HeldCheckpoint& held : own->second) {
+    if (held.place() == v1::HeldCheckpoint::DURABLE) {
+      *response->add_expired() = held;
+    }
+  }
+}
+
+bool CheckpointPeers::IsStartedFrom(const std::string& job) const {
+  const auto starts_from_it = [&](const JobEntry* entry) {
+    const auto start =
+        ParseCheckpointName(entry->job().spec().start_from().checkpoint());
+    return start && JobName(start->first) == job;
+  };
+  const std::vector<JobEntry*> queued = jobs_->index().Queued();
+  const auto& active = jobs_->index().active();
+  return std::any_of(queued.begin(), queued.end(), starts_from_it) ||
+         std::any_of(active.begin(), active.end(), [&](const auto& one) {
+           return starts_from_it(one.second);
+         });
 }
 
 bool CheckpointPeers::IsDurable(const std::string& job,
@@ -140,6 +219,40 @@ bool CheckpointPeers::IsDurable(const std::string& job,
     }
   }
   return false;
+}
+
+bool CheckpointPeers::HoldsSpareCopies(const JobEntry& entry,
+                                       const WorkerState& worker) const {
+  if (!IsFinal(entry.state())) return false;
+  const auto& own = worker.checkpoints().at(entry.name());
+  // Workers whose disks have the newest state keep all that they have, so that
+  // no two of them leave it to each other.
+  StateNumber newest = kNoState;
+  for (const WorkerState* holder : Holders(entry.name())) {
+    if (!holder->IsReachable()) continue;
+    newest =
+        std::max(newest, NewestOnDisk(holder->checkpoints().at(entry.name())));
+  }
+  if (newest != kNoState && NewestOnDisk(own) == newest) return false;
+  std::vector<StateNumber> safe;
+  for (const WorkerState* holder : Holders(entry.name())) {
+    const auto& held = holder->checkpoints().at(entry.name());
+    const bool keeps = holder->IsReachable() && NewestOnDisk(held) == newest;
+    for (const v1::HeldCheckpoint& one : held) {
+      if (one.place() == v1::HeldCheckpoint::DURABLE ||
+          (keeps && one.place() == v1::HeldCheckpoint::DISK)) {
+        safe.push_back(NumberOf(one));
+      }
+    }
+  }
+  bool has_copies = false;
+  for (const v1::HeldCheckpoint& held : own) {
+    const bool copy = held.place() == v1::HeldCheckpoint::MEMORY;
+    if (!copy && held.place() != v1::HeldCheckpoint::DISK) continue;
+    if (!IsSpare(held, safe, entry.job())) return false;
+    has_copies = has_copies || copy;
+  }
+  return has_copies;
 }
 
 std::vector<const WorkerState*> CheckpointPeers::Holders(
@@ -160,8 +273,12 @@ void CheckpointPeers::AssignPeers(const JobEntry& entry,
                                   const WorkerState& worker,
                                   v1::MemberAssignment* assignment) const {
   AddReplicas(entry, worker, assignment);
-  if (!assignment->resume()) return;
-  for (const WorkerState* holder : Holders(entry.name())) {
+  const bool elsewhere = !assignment->start_job().empty();
+  if (!assignment->resume() && !elsewhere) return;
+  const JobEntry* source =
+      elsewhere ? jobs_->Find(assignment->start_job()) : &entry;
+  if (source == nullptr) return;
+  for (const WorkerState* holder : Holders(source->name())) {
     if (holder == &worker || !holder->IsReachable() ||
         !holder->CanBeReachedFrom(worker.host()) ||
         assignment->sources_size() >= kMaxSources) {
@@ -169,9 +286,9 @@ void CheckpointPeers::AssignPeers(const JobEntry& entry,
     }
     const bool holds =
         assignment->has_start()
-            ? holder->HoldsState(entry.name(), assignment->start())
-            : holder->HoldsCheckpoint(entry.name());
-    if (holds) SetPeer(entry, *holder, assignment->add_sources());
+            ? holder->HoldsState(source->name(), assignment->start())
+            : holder->HoldsCheckpoint(source->name());
+    if (holds) SetPeer(*source, *holder, assignment->add_sources());
   }
 }
 

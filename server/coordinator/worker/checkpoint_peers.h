@@ -9,6 +9,8 @@
 
 #include "absl/time/time.h"
 #include "comera/v1/worker_service.pb.h"
+#include "server/coordinator/job/coordinator_options.h"
+#include "server/coordinator/job/forgotten_jobs.h"
 #include "server/coordinator/job/job_table.h"
 #include "server/coordinator/operation/operation.h"
 #include "server/coordinator/worker/worker_table.h"
@@ -19,9 +21,10 @@ namespace comera::server {
 // a gang copies its checkpoints to and fetches them from. Not thread-safe.
 class CheckpointPeers {
  public:
-  // Both must outlive it. From `secret` the keys of all grants are derived.
-  CheckpointPeers(JobTable* jobs, WorkerTable* workers, std::string secret)
-      : jobs_(jobs), workers_(workers), secret_(std::move(secret)) {}
+  // All must outlive it.
+  CheckpointPeers(const CoordinatorOptions* options, JobTable* jobs,
+                  WorkerTable* workers)
+      : options_(options), jobs_(jobs), workers_(workers) {}
 
   // Returns the key by which the worker is to judge the grants of others, and
   // from now on seals grants for it with that key. It changes every few
@@ -29,7 +32,10 @@ class CheckpointPeers {
   std::string RenewGrantKey(absl::Time now, WorkerState* worker) const;
 
   // Applies what the worker holds, and tells it which jobs have ended, so that
-  // it need not keep their states, and what is to be deleted from the store.
+  // it need not keep their states, and what is to be deleted from the store. A
+  // worker that has copies of an ended job's states in its memory need not keep
+  // them before that either, once another one's disk or the store has all that
+  // counts: that memory is for jobs that run.
   void ApplyHeld(const v1::SynchronizeRequest& request, WorkerState& worker,
                  v1::SynchronizeResponse* response, Operation* op);
   // Fills in the peers of member 0, which runs on `worker`. With
@@ -42,6 +48,16 @@ class CheckpointPeers {
 
   // The worker is known no more.
   void Forget(const std::string& worker);
+  // Takes over the stored documents of ForgottenJobs.
+  void LoadForgotten(const std::vector<Document>& documents) {
+    forgotten_.Load(documents);
+  }
+  // The job, which has run, is known no more: workers that still have its
+  // training states, or find them in the shared store, are told that they may
+  // go. Appends what is to be stored.
+  void ForgetJob(const std::string& job, std::vector<Document>* documents) {
+    forgotten_.Add(job, documents);
+  }
 
   // Workers came or went, or have another address.
   void MarkPeersChanged() { peers_changed_ = true; }
@@ -62,13 +78,22 @@ class CheckpointPeers {
   // states.
   void SetPeer(const JobEntry& entry, const WorkerState& worker,
                v1::Peer* peer) const;
+  // Tells a worker that the states of a forgotten job may go.
+  void ExpireForgotten(const std::string& job, const WorkerState& worker,
+                       v1::SynchronizeResponse* response) const;
+  // Whether a job that waits or runs begins with a state of this one.
+  bool IsStartedFrom(const std::string& job) const;
   bool IsDurable(const std::string& job, const v1::HeldCheckpoint& held) const;
+  // Whether the worker has copies of an ended job's states in its memory, and
+  // the job loses nothing with all that the worker has.
+  bool HoldsSpareCopies(const JobEntry& entry, const WorkerState& worker) const;
 
+  const CoordinatorOptions* const options_;
   JobTable* const jobs_;
   WorkerTable* const workers_;
-  const std::string secret_;
   // The workers of Holders() by job.
   std::map<std::string, std::set<std::string>> holders_;
+  ForgottenJobs forgotten_;
   bool peers_changed_ = false;
   absl::Time next_announcement_ = absl::InfinitePast();
 };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "server/coordinator/job/training_lineage.h"
 
@@ -26,6 +27,12 @@ bool SameSlots(const std::vector<v1::Slot>& a,
 bool IsOwn(const v1::HeldCheckpoint& held) {
   return held.place() == v1::HeldCheckpoint::DISK ||
          held.place() == v1::HeldCheckpoint::MEMORY;
+}
+
+void Retire(const std::string& id, std::deque<std::string>* retired) {
+  if (id.empty()) return;
+  retired->push_back(id);
+  if (retired->size() > kMaxRetired) retired->pop_front();
 }
 
 bool IsLoopback(const std::string& address) {
@@ -53,8 +60,9 @@ bool WorkerState::CanBeReachedFrom(const std::string& host) const {
 
 bool WorkerState::NeedsProbe(absl::Time now, absl::Duration probe_after,
                              const std::string& host) const {
-  return IsReachable() && !held_ && !jobs_.empty() && CanBeReachedFrom(host) &&
-         now - last_seen_ >= probe_after && now - last_probe_ >= probe_after;
+  return IsReachable() && !held_ && !jobs_.empty() && !members_survive_ &&
+         CanBeReachedFrom(host) && now - last_seen_ >= probe_after &&
+         now - last_probe_ >= probe_after;
 }
 
 WorkerState::ReportChanges WorkerState::ApplyReport(
@@ -72,6 +80,8 @@ WorkerState::ReportChanges WorkerState::ApplyReport(
   rack_ = request.rack();
   version_ = request.version();
   peer_address_ = request.peer_address();
+  members_survive_ = request.members_survive();
+  obeys_finish_ = request.obeys_finish();
   UpdateUnfit(request, now);
   slots_.assign(request.slots().begin(), request.slots().end());
   return changes;
@@ -88,19 +98,30 @@ void WorkerState::UpdateUnfit(const v1::SynchronizeRequest& request,
   unfit_since_ = std::move(since);
 }
 
-bool WorkerState::IsRetired(const std::string& incarnation) const {
-  return std::find(retired_.begin(), retired_.end(), incarnation) !=
-         retired_.end();
+bool WorkerState::IsRetiredIncarnation(const std::string& incarnation) const {
+  return absl::c_linear_search(retired_incarnations_, incarnation);
+}
+
+bool WorkerState::IsRetiredDaemon(const std::string& daemon) const {
+  return absl::c_linear_search(retired_daemons_, daemon);
 }
 
 void WorkerState::ReplaceIncarnation(const std::string& incarnation) {
-  if (!incarnation_.empty()) {
-    retired_.push_back(incarnation_);
-    if (retired_.size() > kMaxRetired) retired_.pop_front();
-  }
+  Retire(incarnation_, &retired_incarnations_);
   incarnation_ = incarnation;
-  // A worker does not know what its last life put into the shared store, so
-  // that its silence about these states takes nothing back.
+  ForgetDurable();
+}
+
+bool WorkerState::NoteDaemon(const std::string& daemon) {
+  if (daemon == daemon_) return false;
+  Retire(daemon_, &retired_daemons_);
+  const bool followed = !daemon_.empty();
+  daemon_ = daemon;
+  if (followed) ForgetDurable();
+  return followed;
+}
+
+void WorkerState::ForgetDurable() {
   for (auto& [job, held] : checkpoints_) {
     held.erase(std::remove_if(held.begin(), held.end(),
                               [](const v1::HeldCheckpoint& one) {

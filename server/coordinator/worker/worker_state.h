@@ -71,7 +71,8 @@ class WorkerState {
   // seen; InfiniteFuture: it is not.
   absl::Time NoteAway(absl::Time now);
   // Whether its machine should be asked if its process still exists: it was
-  // silent, and not asked, for `probe_after`, and can be reached from `host`.
+  // silent, and not asked, for `probe_after`, can be reached from `host`, and
+  // has members that end with the process.
   bool NeedsProbe(absl::Time now, absl::Duration probe_after,
                   const std::string& host) const;
   void RecordProbe(absl::Time now) { last_probe_ = now; }
@@ -85,11 +86,17 @@ class WorkerState {
     // Its peer address, or whether it can be reached.
     bool peers = false;
   };
+  // Notes the start of the daemon that reports. Returns whether it is another
+  // one than before, in the same incarnation.
+  bool NoteDaemon(const std::string& daemon);
   // Applies the worker's description of itself.
   ReportChanges ApplyReport(const v1::SynchronizeRequest& request,
                             absl::Time now, absl::Duration suspect_after);
-  // The incarnations that others have replaced are refused.
-  bool IsRetired(const std::string& incarnation) const;
+  // The incarnations and daemons that others have replaced are refused. These
+  // are two kinds of names: a daemon may have given its own to an incarnation
+  // that goes on without it.
+  bool IsRetiredIncarnation(const std::string& incarnation) const;
+  bool IsRetiredDaemon(const std::string& daemon) const;
   void ReplaceIncarnation(const std::string& incarnation);
   // Expects a member that an earlier coordinator placed here; `incarnation` is
   // that of a live one, else empty.
@@ -108,6 +115,8 @@ class WorkerState {
   void AddJob(const std::string& name) { jobs_.insert(name); }
   void RemoveJob(const std::string& name) { jobs_.erase(name); }
 
+  // Its members obey MemberAssignment.finish.
+  bool obeys_finish() const { return obeys_finish_; }
   // Training states that it holds, by job.
   const Checkpoints& checkpoints() const { return checkpoints_; }
   // Whether it holds a training state of the job on disk or in memory.
@@ -145,11 +154,20 @@ class WorkerState {
 
  private:
   void UpdateUnfit(const v1::SynchronizeRequest& request, absl::Time now);
+  // Forgets what it told of the shared store. A daemon does not know what its
+  // last life put there, so that its silence takes nothing back.
+  void ForgetDurable();
 
   std::string id_;
   std::string incarnation_;
-  // Replaced incarnations, newest last.
-  std::deque<std::string> retired_;
+  // The start of the daemon; empty if it does not tell.
+  std::string daemon_;
+  // Whether its members outlive the daemon.
+  bool members_survive_ = false;
+  bool obeys_finish_ = false;
+  // Replaced incarnations and replaced daemons, newest last.
+  std::deque<std::string> retired_incarnations_;
+  std::deque<std::string> retired_daemons_;
   std::string host_;
   std::string rack_;
   std::string version_;

@@ -57,15 +57,26 @@ std::vector<std::string> WorkerTable::ForgetAway(absl::Time now,
   }
   for (const std::string& id : forgotten) {
     const WorkerState& worker = workers_.at(id);
-    // It may come back with what it has seen.
-    first_version_ = std::max(first_version_, worker.desired_version() + 1);
     if (worker.policy().drained() || worker.policy().excluded()) {
       policies_[id] = worker.policy();
     }
-    ring_.erase({SpreadText(id), &worker});
-    workers_.erase(id);
+    Erase(worker);
   }
   return forgotten;
+}
+
+void WorkerTable::Remove(const std::string& id, Operation* op) {
+  WorkerState& worker = workers_.at(id);
+  worker.SetPolicy(WorkerPolicy(), op);
+  Erase(worker);
+}
+
+void WorkerTable::Erase(const WorkerState& worker) {
+  const std::string id = worker.id();
+  // It may come back with what it has seen.
+  first_version_ = std::max(first_version_, worker.desired_version() + 1);
+  ring_.erase({SpreadText(id), &worker});
+  workers_.erase(id);
 }
 
 std::vector<const WorkerState*> WorkerTable::Neighbours(const std::string& text,

@@ -42,6 +42,9 @@ class WorkerTable {
   // call that finds the worker away. What was decided about them holds again
   // when they come back.
   std::vector<std::string> ForgetAway(absl::Time now, absl::Duration longer);
+  // Forgets the worker, which must be known and have no jobs, with what was
+  // decided about it.
+  void Remove(const std::string& id, Operation* op);
   // At most `limit` workers that can be reached, looked for among the
   // neighbours of `text` on a ring of hashes: the same for the same text as
   // long as the workers are, and different ones for different texts. In the
@@ -55,6 +58,8 @@ class WorkerTable {
   const std::map<std::string, WorkerState>& workers() const { return workers_; }
 
  private:
+  void Erase(const WorkerState& worker);
+
   int64_t first_version_ = 1;
   std::map<std::string, WorkerState> workers_;
   std::set<std::pair<uint64_t, const WorkerState*>> ring_;

@@ -5,7 +5,9 @@ import { usePoll } from './api/poll';
 import type { WhoAmIResponse } from './api/types';
 import { useStore } from './model/store';
 import { ClusterPage } from './pages/cluster';
+import { ComparePage } from './pages/compare';
 import { DataPage } from './pages/data';
+import { HelpPage } from './pages/help';
 import { JobPage } from './pages/job';
 import { JobsPage } from './pages/jobs';
 import { LoginPage } from './pages/login';
@@ -71,6 +73,9 @@ export function App() {
           </nav>
         )}
         <div class="tools">
+          <Link to="/help" class="help-link">
+            Help
+          </Link>
           <ConnectionMark />
           <ThemeButton />
           {!needed && <Who key={version} />}
@@ -95,11 +100,15 @@ function Page({ page, id }: { page: string; id: string }) {
       return id ? <JobPage key={id} id={id} /> : <JobsPage />;
     case 'sweeps':
       return id ? <SweepPage key={id} id={id} /> : <SweepsPage />;
+    case 'compare':
+      return <ComparePage />;
     case 'cluster':
     case 'workers':
       return <ClusterPage />;
     case 'data':
       return <DataPage />;
+    case 'help':
+      return <HelpPage />;
     case 'submit':
       return <SubmitPage />;
     default:

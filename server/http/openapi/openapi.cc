@@ -213,6 +213,37 @@ class Builder {
         {"summary", "Removes a browser's cookie."},
         {"responses",
          {{"204", {{"description", "Done."}}}, {"default", ErrorAnswer()}}}};
+    AddSignOnPaths(paths);
+  }
+
+  // Adds the paths of server/http/sign_in_pages.h.
+  static void AddSignOnPaths(Json* paths) {
+    const Json string = {{"type", "string"}};
+    (*paths)["/v1/sso"]["get"] = {
+        {"operationId", "getIssuer"},
+        {"summary", "Names the issuer at which browsers sign in."},
+        {"responses",
+         {{"200", Answer("The answer.",
+                         Content("application/json",
+                                 {{"type", "object"},
+                                  {"properties", {{"issuer", string}}}}))},
+          {"default", ErrorAnswer()}}}};
+    const auto redirect = [&string](const char* id, const char* summary,
+                                    const char* parameter) {
+      return Json{
+          {"operationId", id},
+          {"summary", summary},
+          {"parameters",
+           Json::array(
+               {{{"name", parameter}, {"in", "query"}, {"schema", string}}})},
+          {"responses",
+           {{"303", {{"description", "A redirect."}}},
+            {"default", ErrorAnswer()}}}};
+    };
+    (*paths)["/v1/sso/login"]["get"] =
+        redirect("signInAtIssuer", "Sends a browser to the issuer.", "return");
+    (*paths)["/v1/sso/callback"]["get"] = redirect(
+        "signedInAtIssuer", "Takes a browser back from the issuer.", "code");
   }
 
   static Json Error() {

@@ -24,6 +24,10 @@ struct LoadOptions {
   // How long polling and watching are measured, each.
   absl::Duration phase = absl::Seconds(20);
   int connections = 16;
+  // The number of workers that come back at once to a coordinator that was
+  // killed; above 0, nothing else is measured. Each has two slots, on which
+  // jobs of two members train, and half as many jobs again wait.
+  int workers = 0;
 };
 
 using Channels = std::vector<std::shared_ptr<grpc::Channel>>;

@@ -69,19 +69,28 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Start(
   if (mkdtemp(pattern.data()) == nullptr) {
     return ErrnoStatus(errno, absl::StrCat("make a folder in ", parent));
   }
+  server->binary_ = binary;
   server->folder_ = pattern;
+  server->flags_ = flags;
+  RETURN_IF_ERROR(server->Start());
+  return server;
+}
+
+absl::Status ServerProcess::Start() {
   std::vector<std::string> arguments = {
-      binary, "--listen=127.0.0.1:0",
-      absl::StrCat("--data_dir=", pattern, "/data"),
-      absl::StrCat("--port_file=", pattern, "/port")};
-  arguments.insert(arguments.end(), flags.begin(), flags.end());
+      binary_,
+      absl::StrCat("--listen=", address_.empty() ? "127.0.0.1:0" : address_),
+      absl::StrCat("--data_dir=", folder_, "/data"),
+      absl::StrCat("--port_file=", folder_, "/port")};
+  arguments.insert(arguments.end(), flags_.begin(), flags_.end());
+  unlink((folder_ + "/port").c_str());
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
-  const std::string log = pattern + "/log";
-  server->pid_ = fork();
-  if (server->pid_ < 0) return ErrnoStatus(errno, "fork");
-  if (server->pid_ == 0) {
+  const std::string log = folder_ + "/log";
+  pid_ = fork();
+  if (pid_ < 0) return ErrnoStatus(errno, "fork");
+  if (pid_ == 0) {
     // Keeps the server from outliving a benchmark that is killed.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -91,8 +100,13 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Start(
     perror(argv[0]);
     _exit(127);
   }
-  RETURN_IF_ERROR(server->AwaitAddress());
-  return server;
+  return AwaitAddress();
+}
+
+void ServerProcess::Kill() {
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+  pid_ = -1;
 }
 
 absl::Status ServerProcess::AwaitAddress() {

@@ -35,6 +35,11 @@ class ServerProcess {
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
 
+  // Kills the server without notice. Start() brings it back at its address,
+  // with its data.
+  void Kill();
+  absl::Status Start();
+
   const std::string& address() const { return address_; }
   absl::StatusOr<ProcessFigures> Figures() const { return ReadFigures(pid_); }
   // The size of the store with its write-ahead log.
@@ -44,7 +49,9 @@ class ServerProcess {
   ServerProcess() = default;
   absl::Status AwaitAddress();
 
-  std::string folder_;
+  std::string binary_, folder_;
+  std::vector<std::string> flags_;
+  // Empty until it has been started for the first time.
   std::string address_;
   pid_t pid_ = -1;
 };

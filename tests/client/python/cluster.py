@@ -56,7 +56,8 @@ class Cluster:
         self.start_server()
         self._start(
             "worker", program("worker/comera-worker"), f"--server={self.address}",
-            "--name=w", "--slots=2", "--gpus=none", f"--data_dir={self.folder}/worker",
+            "--name=w", "--slots=2", "--gpus=none", "--member_lease=0",
+            f"--data_dir={self.folder}/worker",
             "--data_root=/",
             f"--trainer={program('worker/trainer/comera-trainer')}",
         )

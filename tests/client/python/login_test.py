@@ -83,7 +83,7 @@ class LoginTest(ClientTestCase):
     def test_settings_that_do_not_belong_together(self):
         for wrong in (
             {"cert": "c.pem"}, {"cert": "c.pem", "key": "k.pem"}, {"ca": "/nowhere"},
-            {"token": "has space"}, {"token_file": "/nowhere"}, {"token": "x" * 600},
+            {"token": "has space"}, {"token_file": "/nowhere"}, {"token": "x" * 8000},
         ):
             with self.subTest(wrong), self.assertRaises(comera.ConfigError):
                 comera.Client(self.fake.address, **wrong)

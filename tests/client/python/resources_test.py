@@ -47,6 +47,10 @@ class ListTest(ClientTestCase):
         )
         self.assertEqual([q.name for q in self.client.list_queues()], ["queues/default"])
         self.assertEqual([w.name for w in self.client.list_workers()], ["workers/w"])
+        self.fake.answers["DeleteWorker"] = S.DeleteWorkerResponse()
+        self.client.forget_worker("w")
+        (request,) = self.fake.requests("DeleteWorker")
+        self.assertEqual(request.name, "workers/w")
 
 
 class SeriesTest(ClientTestCase):

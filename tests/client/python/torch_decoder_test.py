@@ -132,9 +132,11 @@ def write_folder(folder, config, tensors):
     for name, tensor in tensors.items():
         data = array.array("f", tensor.reshape(-1).tolist()).tobytes()
         packed[name] = safetensors.Tensor("F32", tuple(tensor.shape), data)
-    safetensors.write(folder / "model.safetensors", packed)
+    weights = folder / "model.safetensors"
+    safetensors.write(weights, packed)
     size = sum(t.numel() for t in tensors.values())
-    (folder / "config.json").write_text(json.dumps(config_to_json(config, size)))
+    document = config_to_json(config, size, weights.stat().st_size)
+    (folder / "config.json").write_text(json.dumps(document))
 
 
 class FolderTest(unittest.TestCase):

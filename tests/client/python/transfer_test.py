@@ -83,10 +83,46 @@ class ModelTest(Files):
         self.download()
         self.download()
         self.assertEqual(self.offsets, [0])
-        # Another one is.
-        (self.folder / "model.safetensors").write_bytes(b"x" * len(self.contents))
-        self.download()
-        self.assertEqual(len(self.offsets), 2)
+
+    def test_another_model_is_overwritten_by_force_only(self):
+        self.serve()
+        self.folder.mkdir(exist_ok=True)
+        path = self.folder / "model.safetensors"
+        path.write_bytes(b"another")
+        with self.assertRaisesRegex(FileExistsError, "another model"):
+            self.download()
+        self.assertEqual(path.read_bytes(), b"another")
+        self.client.get_model("jobs/a/models/m").download(self.folder, force=True)
+        self.assertEqual(path.read_bytes(), self.contents)
+
+    def test_aliases_need_no_prefix(self):
+        asked = []
+
+        def answer(request, context):
+            asked.append(request)
+            return model_service_pb2.Model(name="jobs/a/models/m")
+
+        self.fake.answers["GetModelAlias"] = answer
+        self.fake.answers["SetModelAlias"] = answer
+        self.fake.answers["DeleteModelAlias"] = lambda r, c: (
+            asked.append(r) or model_service_pb2.DeleteModelAliasResponse()
+        )
+        model = self.client.get_model("intents@production")
+        model.set_alias("intents@production")
+        model.set_alias("models/intents@production")
+        self.client.delete_alias("intents@production")
+        name = "models/intents@production"
+        self.assertEqual(asked[0].name, name)
+        self.assertEqual([r.alias for r in asked[1:3]], [name, name])
+        self.assertEqual(asked[3].name, name)
+
+    def test_models_are_found_by_words_and_by_being_kept(self):
+        asked = []
+        self.fake.answers["ListModels"] = lambda r, c: (
+            asked.append(r) or model_service_pb2.ListModelsResponse()
+        )
+        self.assertEqual(list(self.client.list_models(text="intents", kept=True)), [])
+        self.assertEqual((asked[0].text, asked[0].kept), ("intents", True))
 
     def test_other_bytes_are_refused_and_forgotten(self):
         wrong = bytes(len(self.contents))

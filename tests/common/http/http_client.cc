@@ -38,7 +38,8 @@ std::string HttpReply::Header(const std::string& name) const {
   return "";
 }
 
-HttpClient::HttpClient(const std::string& address) : address_(address) {
+HttpClient::HttpClient(const std::string& address, const std::string& from)
+    : address_(address) {
   const size_t colon = address.rfind(':');
   sockaddr_in to = {};
   to.sin_family = AF_INET;
@@ -49,7 +50,11 @@ HttpClient::HttpClient(const std::string& address) : address_(address) {
   socket_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const timeval timeout = {20, 0};
   setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-  if (connect(socket_, reinterpret_cast<sockaddr*>(&to), sizeof(to)) != 0) {
+  sockaddr_in own = {};
+  own.sin_family = AF_INET;
+  inet_pton(AF_INET, from.c_str(), &own.sin_addr);
+  if (bind(socket_, reinterpret_cast<sockaddr*>(&own), sizeof(own)) != 0 ||
+      connect(socket_, reinterpret_cast<sockaddr*>(&to), sizeof(to)) != 0) {
     close(socket_);
     socket_ = -1;
   }

@@ -24,8 +24,10 @@ class HttpClient {
  public:
   using Headers = std::vector<std::pair<std::string, std::string>>;
 
-  // `address`: 127.0.0.1:PORT.
-  explicit HttpClient(const std::string& address);
+  // `address`: 127.0.0.1:PORT. `from`: the address of loopback that it comes
+  // from.
+  explicit HttpClient(const std::string& address,
+                      const std::string& from = "127.0.0.1");
   ~HttpClient();
 
   // Host, and for a body Content-Length and the JSON type, are added unless

@@ -3,10 +3,13 @@
 #include "common/http/http_server.h"
 
 #include <future>
+#include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -144,6 +147,72 @@ TEST_F(HttpServerTest, ConnectionsAreBounded) {
   EXPECT_EQ(second.Call("GET", "/").code, 200);
   EXPECT_EQ(Connect().Call("GET", "/").code, 0);
   EXPECT_EQ(first.Call("GET", "/").code, 200);
+}
+
+TEST_F(HttpServerTest, OneAddressDoesNotShutOutAnother) {
+  options_.connections_per_loopback_address = 2;
+  Start();
+  const auto attacker = [this] {
+    return std::make_unique<HttpClient>(server_->address(), "127.0.0.2");
+  };
+  auto first = attacker();
+  const auto second = attacker();
+  EXPECT_EQ(first->Call("GET", "/").code, 200);
+  EXPECT_EQ(second->Call("GET", "/").code, 200);
+  EXPECT_EQ(attacker()->Call("GET", "/").code, 0);
+  EXPECT_EQ(Connect().Call("GET", "/").code, 200);
+  // A place is free again once the server sees that its connection has ended.
+  first.reset();
+  const absl::Time limit = absl::Now() + absl::Seconds(20);
+  int code = 0;
+  while (code == 0 && absl::Now() < limit) {
+    code = attacker()->Call("GET", "/").code;
+  }
+  EXPECT_EQ(code, 200);
+}
+
+TEST_F(HttpServerTest, WhereAllPlacesAreTakenSomeRequestsAreServed) {
+  options_.max_connections = 1;
+  options_.reserved_connections = 2;
+  options_.admits_when_full = [](const HttpRequest& request) {
+    return request.path == "/healthz";
+  };
+  Start();
+  HttpClient ordinary(server_->address());
+  EXPECT_EQ(ordinary.Call("GET", "/").code, 200);
+  EXPECT_EQ(Connect().Call("GET", "/").code, 503);
+  // Two silent ones take the reserve; the one that came first has to go.
+  HttpClient first(server_->address());
+  HttpClient second(server_->address());
+  HttpClient probe(server_->address());
+  const HttpReply health = probe.Call("GET", "/healthz");
+  EXPECT_EQ(health.code, 200);
+  EXPECT_EQ(health.Header("Connection"), "close");
+  EXPECT_TRUE(first.IsClosed());
+  EXPECT_EQ(second.Call("GET", "/healthz").code, 200);
+  // Nor do those that were refused, or that send a body without an end, keep
+  // others out.
+  std::vector<std::unique_ptr<HttpClient>> kept;
+  for (const char* request :
+       {"GET / HTTP/1.1\r\nHost: h\r\n\r\n",
+        "POST /healthz HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\na"}) {
+    for (int i = 0; i < 2; ++i) {
+      kept.push_back(std::make_unique<HttpClient>(server_->address()));
+      kept.back()->SendRaw(request);
+    }
+    EXPECT_EQ(Connect().Call("GET", "/healthz").code, 200);
+  }
+  EXPECT_EQ(ordinary.Call("GET", "/").code, 200);
+}
+
+TEST_F(HttpServerTest, TheFirstRequestHasLessTimeThanTheNext) {
+  options_.first_head_timeout = absl::Milliseconds(50);
+  Start();
+  HttpClient kept(server_->address());
+  EXPECT_EQ(kept.Call("GET", "/").code, 200);
+  HttpClient silent(server_->address());
+  EXPECT_TRUE(silent.IsClosed());
+  EXPECT_EQ(kept.Call("GET", "/").code, 200);
 }
 
 TEST_F(HttpServerTest, SilentSendersAreClosed) {

@@ -9,6 +9,7 @@ namespace {
 constexpr Implementation kImplementations[] = {
     {"InProcess", InProcessGang},
     {"Gloo", GlooGang},
+    {"GlooTls", GlooTlsGang},
     {"NcclOnFake", FakeNcclGang, 8, /*compares_sizes=*/false}};
 
 INSTANTIATE_TEST_SUITE_P(All, CommunicatorTest,

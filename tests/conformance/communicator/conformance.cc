@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <future>
 #include <random>
@@ -88,6 +89,42 @@ TEST_P(CommunicatorTest, FloatSumsAreBitEqualOnEveryRankAndRun) {
     EXPECT_EQ(std::memcmp(result.data(), results[0].data(),
                           result.size() * sizeof(float)),
               0);
+  }
+}
+
+// The bound that communicator.h states.
+TEST_P(CommunicatorSizesTest, CompressedSumsKeepTheirBound) {
+  const auto [implementation, world_size] = GetParam();
+  if (world_size > implementation.max_ranks) GTEST_SKIP() << "too many ranks";
+  constexpr int kTail = 3;
+  for (const int count : {0, 2, kTail, 10, 4099}) {
+    const Gang gang = implementation.factory(world_size, kTimeout);
+    std::vector<std::vector<float>> values(world_size);
+    std::vector<double> sums(count), magnitudes(count);
+    for (int i = 0; i < world_size; ++i) {
+      for (int j = 0; j < count; ++j) {
+        values[i].push_back(std::sin(1 + j * 0.37f + i * 1.7f) *
+                            std::pow(2.0f, j % 40 - 20));
+        sums[j] += values[i][j];
+        magnitudes[j] += std::abs(values[i][j]);
+      }
+    }
+    const auto body = [&](Communicator& communicator) {
+      return communicator.AllReduceCompressed(
+          absl::MakeSpan(values[communicator.rank()]), kTail);
+    };
+    EXPECT_THAT(RunRanks(gang, body), Each(IsOk()));
+    int rounded = 0;
+    for (int j = 0; j < count; ++j) {
+      const double error = std::abs(values[0][j] - sums[j]);
+      const bool exact = j >= count - kTail || world_size == 1;
+      EXPECT_LE(error, (exact ? 1e-6 : 1.0 / 128) * magnitudes[j]) << j;
+      rounded += error > 1e-6 * magnitudes[j];
+    }
+    if (count > 1000 && world_size > 1) {
+      EXPECT_GT(rounded, count / 2) << "nothing was compressed";
+    }
+    for (const auto& rank : values) EXPECT_EQ(rank, values[0]);
   }
 }
 

@@ -4,11 +4,13 @@
 
 #include <stdlib.h>
 
+#include <optional>
 #include <thread>
 
 #include "common/status_macros.h"
 #include "gtest/gtest.h"
 #include "worker/collective/gloo_communicator.h"
+#include "worker/collective/gloo_tls.h"
 #include "worker/collective/in_process_communicator.h"
 #include "worker/collective/rendezvous.h"
 
@@ -43,7 +45,10 @@ Gang MakeRanks(
   return gang;
 }
 
-Gang GlooGang(int world_size, absl::Duration timeout) {
+namespace {
+
+Gang MakeGloo(int world_size, absl::Duration timeout,
+              const std::optional<GangTls>& tls) {
   const std::string folder = NewFolder();
   return MakeRanks(
       world_size,
@@ -52,10 +57,23 @@ Gang GlooGang(int world_size, absl::Duration timeout) {
         options.rank = rank;
         options.world_size = world_size;
         options.timeout = timeout;
+        options.tls = tls;
         ASSIGN_OR_RETURN(FileRendezvous rendezvous,
                          FileRendezvous::Open(folder));
         return CreateGlooCommunicator(options, &rendezvous);
       });
+}
+
+}  // namespace
+
+Gang GlooGang(int world_size, absl::Duration timeout) {
+  return MakeGloo(world_size, timeout, std::nullopt);
+}
+
+Gang GlooTlsGang(int world_size, absl::Duration timeout) {
+  return MakeGloo(world_size, timeout,
+                  GangTls{std::string(GangTls::kKeyBytes, 'k'),
+                          /*rekey_bytes=*/10000});
 }
 
 std::vector<absl::Status> RunRanks(

@@ -19,6 +19,8 @@ using Gang = std::vector<std::unique_ptr<Communicator>>;
 Gang InProcessGang(int world_size, absl::Duration timeout);
 // The ranks are threads of this process, connected over loopback.
 Gang GlooGang(int world_size, absl::Duration timeout);
+// The same inside TLS, with new keys after some kilobytes.
+Gang GlooTlsGang(int world_size, absl::Duration timeout);
 
 // Makes all ranks at once, each on a thread of its own; fails the test if
 // `make` returns an error.

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstring>
+#include <string>
 #include <thread>
 
 #include "absl/time/clock.h"
@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "tests/conformance/communicator/gang.h"
 #include "worker/collective/gloo_communicator.h"
+#include "worker/collective/gloo_tls.h"
 
 namespace comera::collective {
 namespace {
@@ -22,11 +23,12 @@ constexpr int kWorldSize = 3;
 constexpr int kCount = 1000;
 
 absl::StatusOr<std::unique_ptr<Communicator>> Join(const std::string& folder,
-                                                   int rank) {
+                                                   int rank, bool tls) {
   GlooOptions options;
   options.rank = rank;
   options.world_size = kWorldSize;
   options.timeout = absl::Seconds(60);
+  if (tls) options.tls = GangTls{std::string(GangTls::kKeyBytes, 'k')};
   ASSIGN_OR_RETURN(FileRendezvous rendezvous, FileRendezvous::Open(folder));
   return CreateGlooCommunicator(options, &rendezvous);
 }
@@ -38,10 +40,13 @@ absl::Status ReduceUntilError(Communicator& communicator) {
   }
 }
 
-TEST(KilledRankTest, TheOthersEndSoon) {
+class KilledRankTest : public testing::TestWithParam<bool> {};
+
+TEST_P(KilledRankTest, TheOthersEndSoon) {
+  const bool tls = GetParam();
   const std::string folder = NewFolder();
   std::string self = "/proc/self/exe";
-  std::string flag = "--rank_in=" + folder;
+  std::string flag = (tls ? "--tls_rank_in=" : "--rank_in=") + folder;
   char* arguments[] = {self.data(), flag.data(), nullptr};
   pid_t child = 0;
   ASSERT_EQ(
@@ -49,11 +54,11 @@ TEST(KilledRankTest, TheOthersEndSoon) {
       0);
   Gang gang(2);
   std::thread other([&] {
-    auto communicator = Join(folder, 1);
+    auto communicator = Join(folder, 1, tls);
     ASSERT_OK(communicator);
     gang[1] = *std::move(communicator);
   });
-  auto communicator = Join(folder, 0);
+  auto communicator = Join(folder, 0, tls);
   other.join();
   ASSERT_OK(communicator);
   gang[0] = *std::move(communicator);
@@ -73,13 +78,16 @@ TEST(KilledRankTest, TheOthersEndSoon) {
   EXPECT_TRUE(WIFSIGNALED(status));
 }
 
+INSTANTIATE_TEST_SUITE_P(All, KilledRankTest, testing::Bool());
+
 }  // namespace
 }  // namespace comera::collective
 
 int main(int argc, char** argv) {
-  constexpr char kFlag[] = "--rank_in=";
-  if (argc == 2 && strncmp(argv[1], kFlag, strlen(kFlag)) == 0) {
-    auto communicator = comera::collective::Join(argv[1] + strlen(kFlag), 2);
+  for (const bool tls : {false, true}) {
+    const std::string flag = tls ? "--tls_rank_in=" : "--rank_in=";
+    if (argc != 2 || std::string(argv[1]).rfind(flag, 0) != 0) continue;
+    auto communicator = comera::collective::Join(argv[1] + flag.size(), 2, tls);
     if (!communicator.ok()) return 1;
     return comera::collective::ReduceUntilError(**communicator).ok() ? 0 : 2;
   }

@@ -52,7 +52,8 @@ class KubernetesTest(unittest.TestCase):
             for _, pod in check.Objects(rendered(name)).pods:
                 for container in pod["spec"]["containers"]:
                     self.assertRegex(container["image"],
-                                     r"^registry\.example\.com/.*:\d+\.\d+")
+                                     r"^registry\.example\.com/[^:@]*"
+                                     r"(:\d+\.\d+|@sha256:[0-9a-f]{64}$)")
 
     def test_gpus_are_asked_for(self):
         worker = find(rendered("example-gpu"), "DaemonSet", "comera-worker")

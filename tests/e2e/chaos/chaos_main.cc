@@ -6,6 +6,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "common/files.h"
 #include "common/status_macros.h"
@@ -23,21 +25,34 @@
 #include "tests/e2e/chaos/evidence.h"
 #include "tests/e2e/chaos/faults.h"
 #include "tests/e2e/chaos/load.h"
+#include "tests/e2e/chaos/network.h"
+#include "tests/e2e/chaos/observer.h"
+#include "tests/e2e/chaos/proxy.h"
+#include "tests/e2e/chaos/specs.h"
 #include "tests/e2e/tiny_job.h"
+#include "tests/server/store/postgres_server.h"
 
 namespace comera::e2e {
 namespace {
 
-constexpr int64_t kDiskBytes = int64_t{256} << 20;
+constexpr int64_t kDiskBytes = int64_t{512} << 20;
+constexpr int kUndisturbedJobs = 4;
+// Room for all of them.
+constexpr int kUndisturbedSlots = 2 * kUndisturbedJobs;
 constexpr int kBroken = 1, kFailed = 3;
 
 struct Flags {
   double minutes = 5, interval = 3, settle_minutes = 5;
   uint64_t seed = 1;
-  int jobs = 20, steps = 300, workers = 3, slots = 8, clock_jump_s = 20;
-  std::string folder, faketime;
-  bool keep = false;
+  int jobs = 20, steps = 300, workers = 3, slots = 6, clock_jump_s = 20;
+  std::string folder, faketime, old;
+  std::vector<std::string> only, allow_missing;
+  bool keep = false, sqlite = false, plain_jobs = false;
 };
+
+// What a run may lack, with the faults that then stay away.
+constexpr char kRoot[] = "root", kNftables[] = "nftables",
+               kFaketime[] = "libfaketime", kPostgres[] = "postgresql";
 
 class Chaos {
  public:
@@ -47,18 +62,24 @@ class Chaos {
   // Returns the violations found.
   absl::StatusOr<std::vector<std::string>> Run() {
     RETURN_IF_ERROR(WriteTinyCorpus(folder_ + "/corpus"));
-    specs_ = ChaosSpecs(folder_ + "/corpus", flags_.steps);
+    specs_ = ChaosSpecs(folder_ + "/corpus", flags_.steps, flags_.plain_jobs);
+    EnterNetwork();
+    RETURN_IF_ERROR(StartDatabase());
+    if (flags_.faketime.empty()) Miss(kFaketime, "clocks are left alone");
+    RETURN_IF_ERROR(CheckMissing());
     ASSIGN_OR_RETURN(const References references, RunUndisturbed());
     ASSIGN_OR_RETURN(Evidence evidence, RunDisturbed());
     std::vector<std::string> violations = Check(evidence, references);
     violations.insert(violations.end(), violations_.begin(), violations_.end());
     size_t events = 0, attempts = 0;
     for (const auto& [job, list] : evidence.events) events += list.size();
-    for (const auto& record : evidence.records)
-      attempts += record.job().attempt();
-    Note(absl::StrCat("checked ", evidence.records.size(), " jobs in ",
-                      attempts, " attempts by ", events, " events and ",
-                      evidence.starts.size(), " rank logs"));
+    size_t seen = 0;
+    for (const auto& job : evidence.jobs) attempts += job.attempt();
+    for (const auto& [job, list] : evidence.sightings) seen += list.size();
+    Note(absl::StrCat(
+        "checked ", evidence.jobs.size(), " jobs and ", evidence.sweeps.size(),
+        " sweeps in ", attempts, " attempts by ", events, " events, ", seen,
+        " sightings and ", evidence.starts.size(), " members' logs"));
     return violations;
   }
 
@@ -70,29 +91,91 @@ class Chaos {
   }
 
  private:
+  void EnterNetwork() {
+    if (geteuid() != 0) {
+      Miss(kRoot, "networks are left alone, and disks are not filled");
+      return;
+    }
+    own_mounts_ =
+        unshare(CLONE_NEWNS) == 0 &&
+        mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+    if (!own_mounts_) Miss(kRoot, "no mounts: disks are not filled");
+    auto network = ChaosNetwork::Enter(folder_ + "/network.log");
+    if (network.ok()) {
+      network_ = *std::move(network);
+    } else {
+      Miss(kNftables, absl::StrCat("networks are left alone: ",
+                                   network.status().message()));
+    }
+  }
+
+  absl::Status StartDatabase() {
+    if (flags_.sqlite) return absl::OkStatus();
+    auto database = server::PostgresServer::Start(/*tcp=*/network_ != nullptr);
+    if (absl::IsNotFound(database.status())) {
+      Miss(kPostgres, "one coordinator, with SQLite");
+      return absl::OkStatus();
+    }
+    RETURN_IF_ERROR(database.status());
+    database_ = *std::move(database);
+    return absl::OkStatus();
+  }
+
+  void Miss(const std::string& what, const std::string& consequence) {
+    missing_.push_back(what);
+    Note(absl::StrCat("MISSING ", what, ": ", consequence));
+  }
+
+  absl::Status CheckMissing() const {
+    std::vector<std::string> forbidden;
+    for (const std::string& what : missing_) {
+      const auto allowed = [&](const std::string& one) {
+        return one == what || one == "all";
+      };
+      if (std::none_of(flags_.allow_missing.begin(), flags_.allow_missing.end(),
+                       allowed)) {
+        forbidden.push_back(what);
+      }
+    }
+    if (forbidden.empty()) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrCat(
+        "missing: ", absl::StrJoin(forbidden, ", "),
+        "; install it (deploy/install_deps.sh), or name it in --allow_missing "
+        "to go without its faults"));
+  }
+
   absl::StatusOr<References> RunUndisturbed() {
     Note(absl::StrCat("undisturbed: ", specs_.size(), " specifications"));
     ChaosCluster::Options options;
     options.folder = folder_ + "/undisturbed";
     options.workers = 1;
-    options.slots = 9;
+    options.slots = kUndisturbedSlots;
     ChaosCluster cluster(options);
     RETURN_IF_ERROR(cluster.Begin());
-    const int count = static_cast<int>(specs_.size());
-    ChaosLoad load(cluster.address(), specs_, count, count);
-    while (load.accepted().size() < specs_.size()) {
+    RETURN_IF_ERROR(
+        UploadChaosDataset(cluster.addresses(), folder_ + "/corpus"));
+    ChaosLoad::Options jobs;
+    jobs.addresses = cluster.addresses();
+    jobs.total = static_cast<int>(specs_.size());
+    // So many that each gets on, also on a slow machine.
+    jobs.under_way = kUndisturbedJobs;
+    jobs.plain = flags_.plain_jobs;
+    std::vector<v1::JobSpec> specs = specs_;
+    // Whatever time they take.
+    for (v1::JobSpec& spec : specs) spec.clear_time_limit();
+    ChaosLoad load(jobs, specs);
+    while (load.accepted().size() < specs.size()) {
       absl::SleepFor(absl::Milliseconds(100));
-      if (absl::Now() - begin_ > SettleLimit()) {
+      if (absl::Now() - begin_ > 2 * SettleLimit()) {
         return absl::DeadlineExceededError("the undisturbed jobs do not begin");
       }
     }
     if (!load.Finish(SettleLimit())) {
       return absl::DeadlineExceededError("the undisturbed jobs do not end");
     }
-    RETURN_IF_ERROR(cluster.End());
     Evidence evidence;
-    RETURN_IF_ERROR(
-        ReadStore(cluster.server_folder() + "/jobs.sqlite", &evidence));
+    RETURN_IF_ERROR(Read(cluster, &evidence));
+    RETURN_IF_ERROR(cluster.End());
     return MakeReferences(evidence);
   }
 
@@ -101,43 +184,82 @@ class Chaos {
     options.folder = folder_ + "/chaos";
     options.workers = flags_.workers;
     options.slots = flags_.slots;
-    options.disk_bytes = OwnMounts() ? kDiskBytes : 0;
+    options.disk_bytes = own_mounts_ ? kDiskBytes : 0;
+    options.coordinator_disk = Tries("full_coordinator_disk");
+    options.network = network_.get();
+    options.peer_addresses = Tries("peer_silence");
+    options.database_addresses = Tries("database_silence");
+    options.database = database_.get();
+    options.faketime = flags_.faketime;
+    if (Tries("bad_disk")) {
+      options.disk_shim = Binary("tests/e2e/chaos/libdisk_shim.so");
+    }
+    options.old_programs = flags_.old;
+    if (network_ != nullptr && !Tries("delay")) {
+      Note("nothing is delayed");
+    } else if (network_ != nullptr && network_->can_delay()) {
+      Note("packets are delayed by the kernel (tc netem)");
+    } else {
+      Note("no tc netem: a proxy delays what workers and coordinators send");
+      proxy_ = std::make_unique<ChaosProxy>();
+      options.proxy = proxy_.get();
+    }
     Faults::Options chaos;
     chaos.seed = flags_.seed;
     chaos.interval = absl::Seconds(1) * flags_.interval;
+    chaos.only = {flags_.only.begin(), flags_.only.end()};
     chaos.clock_jump_s = flags_.clock_jump_s;
-    if (!flags_.faketime.empty()) {
-      chaos.clock_file = folder_ + "/clock";
-      RETURN_IF_ERROR(WriteFileAtomically(chaos.clock_file, "+0\n"));
-      options.environment = {"LD_PRELOAD=" + flags_.faketime,
-                             "FAKETIME_TIMESTAMP_FILE=" + chaos.clock_file,
-                             "FAKETIME_CACHE_DURATION=1",
-                             "FAKETIME_DONT_FAKE_MONOTONIC=1"};
-    } else {
-      Note("no libfaketime: the clocks are left alone");
-    }
-    if (options.disk_bytes == 0) Note("not root: disks are not filled");
+    chaos.network = network_.get();
+    chaos.proxy = proxy_.get();
+    chaos.database = database_.get();
     ChaosCluster cluster(options);
     RETURN_IF_ERROR(cluster.Begin());
+    RETURN_IF_ERROR(
+        UploadChaosDataset(cluster.addresses(), folder_ + "/corpus"));
     Evidence evidence;
     {
-      ChaosLoad load(cluster.address(), specs_, flags_.jobs, 0);
+      ChaosLoad::Options jobs;
+      jobs.addresses = cluster.addresses();
+      jobs.under_way = flags_.jobs;
+      jobs.meddle = true;
+      jobs.plain = flags_.plain_jobs;
+      ChaosLoad load(jobs, specs_);
+      const Observer observer(cluster.addresses());
       Disturb(chaos, &cluster, &load);
       evidence.accepted = load.accepted();
+      evidence.accepted_sweeps = load.accepted_sweeps();
+      evidence.wishes = load.wishes();
+      evidence.wrong_answers = load.wrong_answers();
+      evidence.sightings = observer.sightings();
+      ASSIGN_OR_RETURN(evidence.sweeps, load.ReadSweeps());
     }
     Note("every job is final, or had its time; looking for leftovers");
     AwaitNoMembers(cluster);
+    RETURN_IF_ERROR(Read(cluster, &evidence));
+    ReadMore(cluster, &evidence);
     if (const absl::Status ended = cluster.End(); !ended.ok()) {
       violations_.push_back(absl::StrCat("orphans: ", ended.message()));
     }
     evidence.orphans = ProcessesNaming(options.folder);
-    RETURN_IF_ERROR(
-        ReadStore(cluster.server_folder() + "/jobs.sqlite", &evidence));
     for (int i = 0; i < cluster.workers(); ++i) {
       RETURN_IF_ERROR(ReadMemberLogs(cluster.worker_folder(i), &evidence));
     }
-    CheckModels(cluster.server_folder(), &evidence);
+    RETURN_IF_ERROR(ReadMemberLogs(cluster.impostor_folder(), &evidence));
     return evidence;
+  }
+
+  static absl::Status Read(const ChaosCluster& cluster, Evidence* evidence) {
+    const auto client = client::TrainingClient::Connect(cluster.addresses(),
+                                                        ChaosClientOptions());
+    return ReadJobs(client.get(), evidence);
+  }
+
+  // Logs and models, as clients get them.
+  void ReadMore(const ChaosCluster& cluster, Evidence* evidence) const {
+    const auto client = client::TrainingClient::Connect(cluster.addresses(),
+                                                        ChaosClientOptions());
+    ReadLogs(client.get(), evidence);
+    CheckModels(client.get(), folder_ + "/downloads", evidence);
   }
 
   void Disturb(const Faults::Options& options, ChaosCluster* cluster,
@@ -183,10 +305,10 @@ class Chaos {
     }
   }
 
-  // Whether file systems can be mounted without being visible to others.
-  static bool OwnMounts() {
-    return geteuid() == 0 && unshare(CLONE_NEWNS) == 0 &&
-           mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+  bool Tries(const std::string& kind) const {
+    return flags_.only.empty() ||
+           std::find(flags_.only.begin(), flags_.only.end(), kind) !=
+               flags_.only.end();
   }
 
   absl::Duration SettleLimit() const {
@@ -197,6 +319,12 @@ class Chaos {
   const absl::Time begin_;
   const std::string folder_;
   std::vector<v1::JobSpec> specs_;
+  bool own_mounts_ = false;
+  // What the machine lacks.
+  std::vector<std::string> missing_;
+  std::unique_ptr<ChaosNetwork> network_;
+  std::unique_ptr<ChaosProxy> proxy_;
+  std::unique_ptr<server::PostgresServer> database_;
   // Violations in addition to those that the checker finds.
   std::vector<std::string> violations_;
 };
@@ -257,7 +385,7 @@ int main(int argc, char** argv) {
       std::filesystem::read_symlink("/proc/self/exe", error).string();
   setenv("TEST_SRCDIR", (self + ".runfiles").c_str(), /*replace=*/0);
   CLI::App app(
-      "Disturbs a coordinator, workers and ranks at random while jobs train, "
+      "Disturbs coordinators, workers and members at random while jobs train, "
       "then checks what is left. Exit status 0: every promise was kept, 1: "
       "not, "
       "3: it could not be tried.");
@@ -292,9 +420,31 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(0, 86400));
   app.add_option("--faketime", flags.faketime,
-                 "libfaketimeMT.so.1, to move clocks; empty: they are left "
-                 "alone")
+                 "libfaketimeMT.so.1, to move clocks; empty: it is missing")
       ->capture_default_str();
+  app.add_option("--only", flags.only,
+                 "kinds of faults, with commas (default: all): " +
+                     absl::StrJoin(comera::e2e::Faults::Kinds(), ", "))
+      ->delimiter(',')
+      ->check(CLI::IsMember(comera::e2e::Faults::Kinds()));
+  app.add_flag("--plain_jobs", flags.plain_jobs,
+               "only jobs that go on whatever happens, of an owner who only "
+               "pauses and resumes them");
+  app.add_option("--allow_missing", flags.allow_missing,
+                 "what may be missing, with commas: root, nftables, "
+                 "libfaketime, postgresql, or all; without this a run that "
+                 "lacks one ends")
+      ->delimiter(',')
+      ->check(CLI::IsMember(
+          {"root", "nftables", "libfaketime", "postgresql", "all"}));
+  app.add_option("--old", flags.old,
+                 "folder with comera-server, comera-worker and comera-trainer "
+                 "of another version, which the second coordinator and the "
+                 "first worker run (tests/e2e/upgrade.sh builds one)")
+      ->check(CLI::ExistingDirectory);
+  app.add_flag("--sqlite", flags.sqlite,
+               "one coordinator, with SQLite, even where PostgreSQL is "
+               "installed for two");
   app.add_flag("--keep", flags.keep, "the folder also on success");
   CLI11_PARSE(app, argc, argv);
   return comera::e2e::Main(flags);

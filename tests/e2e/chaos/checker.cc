@@ -2,11 +2,16 @@
 
 #include "tests/e2e/chaos/checker.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "proto/job_state.h"
+#include "tests/e2e/chaos/budget_check.h"
+#include "tests/e2e/chaos/progress_check.h"
 
 namespace comera::e2e {
 namespace {
@@ -16,34 +21,175 @@ using Violations = std::vector<std::string>;
 void CheckAccepted(const Evidence& evidence, Violations* violations) {
   std::map<std::string, int> stored;
   std::set<std::string> accepted;
-  for (const server::JobRecord& record : evidence.records) {
-    ++stored[record.job().request_id()];
-  }
+  for (const v1::Job& job : evidence.jobs) ++stored[job.request_id()];
   for (const auto& [request, job] : evidence.accepted) {
     accepted.insert(job);
+    const auto wishes = evidence.wishes.find(job);
+    // Its deletion may have been carried out, whatever the client was told.
+    if (wishes != evidence.wishes.end() && wishes->second.deletions > 0 &&
+        stored[request] == 0) {
+      continue;
+    }
     if (stored[request] != 1) {
       violations->push_back(absl::StrCat("accepted: ", job, " (", request,
                                          ") is stored ", stored[request],
                                          " times"));
     }
   }
-  for (const server::JobRecord& record : evidence.records) {
-    if (accepted.count(record.job().name()) == 0) {
+  const std::set<std::string> sweeps(evidence.accepted_sweeps.begin(),
+                                     evidence.accepted_sweeps.end());
+  for (const v1::Job& job : evidence.jobs) {
+    if (accepted.count(job.name()) == 0 && sweeps.count(job.sweep()) == 0) {
       violations->push_back(
-          absl::StrCat("accepted: nobody was told of ", record.job().name()));
+          absl::StrCat("accepted: nobody was told of ", job.name()));
     }
+  }
+}
+
+void CheckSweeps(const Evidence& evidence, Violations* violations) {
+  for (const std::string& name : evidence.accepted_sweeps) {
+    const auto sweep = evidence.sweeps.find(name);
+    if (sweep == evidence.sweeps.end()) {
+      violations->push_back(absl::StrCat("accepted: ", name, " is not known"));
+    } else if (const auto state = sweep->second.state();
+               state != v1::Sweep::SUCCEEDED) {
+      const bool ended =
+          state == v1::Sweep::FAILED || state == v1::Sweep::CANCELLED;
+      violations->push_back(absl::StrCat(
+          ended ? "succeeded: " : "terminal: ", name, " is ",
+          v1::Sweep::State_Name(state), ": ", sweep->second.reason()));
+    }
+  }
+}
+
+void CheckSightings(const std::string& job, const Wishes& wishes,
+                    const std::vector<Sighting>& sightings,
+                    Violations* violations) {
+  int reopens = 0;
+  for (size_t i = 1; i < sightings.size(); ++i) {
+    const Sighting &before = sightings[i - 1], &now = sightings[i];
+    if (now.attempt < before.attempt) {
+      violations->push_back(absl::StrCat("monotonic: ", job, " had attempt ",
+                                         now.attempt, " after attempt ",
+                                         before.attempt));
+    }
+    if (now.incidents < before.incidents) {
+      violations->push_back(absl::StrCat("monotonic: ", job, " had ",
+                                         now.incidents, " incidents after ",
+                                         before.incidents));
+    }
+    if (!IsFinal(before.state) || now.state == before.state) continue;
+    if (before.state != v1::SUCCEEDED &&
+        ++reopens <= wishes.reopens + wishes.start_overs) {
+      continue;
+    }
+    violations->push_back(absl::StrCat("terminal: ", job, " was ",
+                                       v1::JobState_Name(now.state), " after ",
+                                       v1::JobState_Name(before.state)));
+  }
+}
+
+std::string JobSeen(const std::string& seen_as) {
+  // The name is followed by the coordinator that was asked.
+  return seen_as.substr(0, seen_as.find(' '));
+}
+
+// A job whose time limit ended it was seen for at least that long, by the
+// client's own clock. Only its first end is looked at.
+void CheckTimeLimit(const v1::Job& job, const Evidence& evidence,
+                    Violations* violations) {
+  if (!job.spec().has_time_limit()) return;
+  const auto events = evidence.events.find(job.name());
+  if (events == evidence.events.end()) return;
+  const auto first_end =
+      std::find_if(events->second.begin(), events->second.end(),
+                   [](const v1::JobEvent& event) {
+                     return event.has_state_change() &&
+                            IsFinal(event.state_change().state());
+                   });
+  if (first_end == events->second.end() ||
+      !absl::StrContains(first_end->state_change().failure().message(),
+                         "time_limit")) {
+    return;
+  }
+  const absl::Duration limit =
+      absl::Seconds(job.spec().time_limit().seconds()) +
+      absl::Nanoseconds(job.spec().time_limit().nanos());
+  // A coordinator that follows may tell old news, but the one that leads does
+  // not: the first to tell of a change tells when it was at the latest.
+  absl::Time waited = absl::InfiniteFuture(), failed = absl::InfiniteFuture();
+  for (const auto& [seen_as, sightings] : evidence.sightings) {
+    if (JobSeen(seen_as) != job.name() || sightings.empty()) continue;
+    waited =
+        std::min(waited, sightings.front().attempt == 0 ? sightings.front().last
+                                                        : absl::InfinitePast());
+    const auto end = std::find_if(
+        sightings.begin(), sightings.end(),
+        [](const Sighting& sighting) { return IsFinal(sighting.state); });
+    if (end != sightings.end() && end->state == v1::FAILED) {
+      failed = std::min(failed, end->first);
+    }
+  }
+  if (failed == absl::InfiniteFuture() || failed - waited >= limit) return;
+  violations->push_back(absl::StrCat("budgets: ", job.name(), " failed within ",
+                                     absl::FormatDuration(failed - waited),
+                                     ", before its time limit of ",
+                                     absl::FormatDuration(limit)));
+}
+
+void CheckKept(const Evidence& evidence, Violations* violations) {
+  for (const auto& [name, wishes] : evidence.wishes) {
+    const auto job =
+        std::find_if(evidence.jobs.begin(), evidence.jobs.end(),
+                     [&](const v1::Job& one) { return one.name() == name; });
+    if (wishes.deleted && job != evidence.jobs.end()) {
+      violations->push_back(absl::StrCat("kept: ", name, " was deleted"));
+    }
+    for (const std::string& pinned : wishes.pinned) {
+      const bool kept =
+          job != evidence.jobs.end() &&
+          std::any_of(job->models().begin(), job->models().end(),
+                      [&](const v1::Artifact& model) {
+                        return model.name() == pinned && model.pinned();
+                      });
+      if (kept) continue;
+      violations->push_back(
+          absl::StrCat("kept: ", pinned, " was pinned, and is not any more"));
+    }
+  }
+}
+
+void CheckStarts(const Evidence::Starts& starts, const std::string& where,
+                 Violations* violations) {
+  for (const auto& [rank, count] : starts) {
+    if (count <= 1) continue;
+    violations->push_back(absl::StrCat(
+        "once: rank ", std::get<2>(rank), " of ", std::get<0>(rank), " began ",
+        count, " times in attempt ", std::get<1>(rank), where));
   }
 }
 
 // Checks one job's events against its record and the undisturbed run.
 class JobCheck {
  public:
-  JobCheck(const server::JobRecord& record, const Reference* reference,
+  JobCheck(const v1::Job& job, const Wishes& wishes, const Reference* reference,
            Violations* violations)
-      : job_(record.job()), reference_(reference), violations_(violations) {}
+      : job_(job),
+        wishes_(wishes),
+        reference_(reference),
+        violations_(violations) {}
 
   void Run(const std::vector<v1::JobEvent>& events) {
-    for (const v1::JobEvent& event : events) Add(event);
+    ProgressCheck progress(job_, events);
+    BudgetCheck budget(job_);
+    for (const v1::JobEvent& event : events) {
+      Add(event);
+      if (const std::string fall = progress.Add(event); !fall.empty()) {
+        Violate("progress", fall);
+      }
+      budget.Add(event, violations_);
+    }
+    budget.End(violations_);
     if (!IsFinal(job_.state())) {
       Violate("terminal", absl::StrCat("is ", v1::JobState_Name(job_.state()),
                                        ": ", job_.reason()));
@@ -51,7 +197,8 @@ class JobCheck {
       Violate("terminal", absl::StrCat("ended ", final_states_, " times"));
     }
     if (job_.state() != v1::SUCCEEDED) {
-      if (IsFinal(job_.state())) {
+      const bool wanted = job_.state() == v1::CANCELLED && wishes_.cancels > 0;
+      if (IsFinal(job_.state()) && !wanted) {
         Violate("succeeded",
                 absl::StrCat("is ", v1::JobState_Name(job_.state()), ": ",
                              job_.reason()));
@@ -83,13 +230,28 @@ class JobCheck {
       begun_ = false;
       step_ = -1;
     }
-    if (final_states_ > 0) Violate("terminal", "has events after its end");
+    if (final_states_ > 0) Reopen(event);
     if (event.has_run_info()) AddRun(event.run_info());
     if (event.has_metrics()) AddStep(event.metrics());
     if (event.has_result()) AddResult(event.result());
     if (event.has_state_change() && IsFinal(event.state_change().state())) {
       ++final_states_;
+      ended_ = event.state_change().state();
     }
+  }
+
+  // Takes an event after the end.
+  void Reopen(const v1::JobEvent& event) {
+    const bool incident = event.has_incident();
+    if (ended_ == v1::SUCCEEDED ||
+        reopens_ >= wishes_.reopens + wishes_.start_overs ||
+        (!incident && event.state_change().state() != v1::QUEUED)) {
+      return Violate("terminal", "has events after its end");
+    }
+    // What is given up comes before the new state.
+    if (incident) return;
+    ++reopens_;
+    --final_states_;
   }
 
   void AddRun(const v1::RunInfo& info) {
@@ -119,7 +281,15 @@ class JobCheck {
   }
 
   void AddResult(const v1::TrainingResult& result) {
+    // A job that was told to end leaves the model that it has.
+    if (result.outcome() == v1::OUTCOME_UNSPECIFIED) return;
     result_ = true;
+    if (reference_ != nullptr && result.outcome() != reference_->outcome) {
+      Violate("losses",
+              absl::StrCat("ended ", v1::Outcome_Name(result.outcome()),
+                           ", undisturbed ",
+                           v1::Outcome_Name(reference_->outcome)));
+    }
     if (reference_ != nullptr &&
         result.validation_loss() != reference_->validation_loss) {
       Violate("losses",
@@ -129,21 +299,23 @@ class JobCheck {
   }
 
   const v1::Job& job_;
+  const Wishes& wishes_;
   const Reference* const reference_;
   Violations* const violations_;
   int64_t sequence_ = 0, attempt_ = 0;
   bool begun_ = false, result_ = false;
   // The newest step of this attempt.
   int64_t step_ = -1;
-  int final_states_ = 0;
+  // How often it ended, and went on after that.
+  int final_states_ = 0, reopens_ = 0;
+  v1::JobState ended_ = v1::JOB_STATE_UNSPECIFIED;
 };
 
 }  // namespace
 
 absl::StatusOr<References> MakeReferences(const Evidence& evidence) {
   References references;
-  for (const server::JobRecord& record : evidence.records) {
-    const v1::Job& job = record.job();
+  for (const v1::Job& job : evidence.jobs) {
     if (job.state() != v1::SUCCEEDED || job.attempt() != 1) {
       return absl::FailedPreconditionError(
           absl::StrCat("the undisturbed ", job.spec().display_name(), " ended ",
@@ -159,6 +331,7 @@ absl::StatusOr<References> MakeReferences(const Evidence& evidence) {
       }
       if (event.has_result()) {
         reference.validation_loss = event.result().validation_loss();
+        reference.outcome = event.result().outcome();
       }
     }
   }
@@ -169,25 +342,41 @@ std::vector<std::string> Check(const Evidence& evidence,
                                const References& references) {
   Violations violations;
   CheckAccepted(evidence, &violations);
+  CheckSweeps(evidence, &violations);
+  CheckKept(evidence, &violations);
   static const std::vector<v1::JobEvent>* const kNone =
       new std::vector<v1::JobEvent>;
-  for (const server::JobRecord& record : evidence.records) {
-    const auto events = evidence.events.find(record.job().name());
-    const auto reference = references.find(record.job().spec().display_name());
-    if (reference == references.end()) {
-      violations.push_back(absl::StrCat("losses: nothing to compare ",
-                                        record.job().name(), " with"));
+  static const Wishes* const kNoWishes = new Wishes;
+  const auto wishes_of = [&](const std::string& job) -> const Wishes& {
+    const auto wishes = evidence.wishes.find(job);
+    return wishes == evidence.wishes.end() ? *kNoWishes : wishes->second;
+  };
+  for (const v1::Job& job : evidence.jobs) {
+    const auto events = evidence.events.find(job.name());
+    const auto found = references.find(job.spec().display_name());
+    const Reference* reference =
+        found == references.end() ? nullptr : &found->second;
+    // Sums over gangs of other sizes are rounded differently.
+    const bool comparable =
+        job.sweep().empty() && job.spec().resources().min_processes() == 0;
+    if (!comparable) {
+      reference = nullptr;
+    } else if (reference == nullptr) {
+      violations.push_back(
+          absl::StrCat("losses: nothing to compare ", job.name(), " with"));
     }
-    JobCheck(record,
-             reference == references.end() ? nullptr : &reference->second,
-             &violations)
+    CheckTimeLimit(job, evidence, &violations);
+    JobCheck(job, wishes_of(job.name()), reference, &violations)
         .Run(events == evidence.events.end() ? *kNone : events->second);
   }
-  for (const auto& [rank, starts] : evidence.starts) {
-    if (starts <= 1) continue;
-    violations.push_back(absl::StrCat("once: rank ", std::get<2>(rank), " of ",
-                                      std::get<0>(rank), " began ", starts,
-                                      " times in attempt ", std::get<1>(rank)));
+  for (const auto& [seen_as, sightings] : evidence.sightings) {
+    CheckSightings(seen_as, wishes_of(JobSeen(seen_as)), sightings,
+                   &violations);
+  }
+  CheckStarts(evidence.starts, "", &violations);
+  CheckStarts(evidence.log_starts, " by its log", &violations);
+  for (const std::string& answer : evidence.wrong_answers) {
+    violations.push_back("kept: " + answer);
   }
   for (const std::string& model : evidence.bad_models) {
     violations.push_back("models: " + model);

@@ -14,6 +14,7 @@ namespace comera::e2e {
 struct Reference {
   std::map<int64_t, double> loss_of_step;
   double validation_loss = 0;
+  v1::Outcome outcome = v1::OUTCOME_UNSPECIFIED;
 };
 
 // The references by display_name, which distinguishes specifications.
@@ -24,14 +25,24 @@ using References = std::map<std::string, Reference>;
 absl::StatusOr<References> MakeReferences(const Evidence& evidence);
 
 // One sentence per violation of what the service promises, none if all holds:
-//   accepted     every accepted job is in the store, once, and no other job is
-//   terminal     every job is in a final state, which came once, at the end
-//   succeeded    every job succeeded: nothing that was done to it was its fault
+//   accepted     every accepted job and sweep exists, once, unless a client
+//                deleted it, and no other job
+//   terminal     every job and sweep is in a final state, which came once, at
+//                the end, and which no client saw to change, unless one asked
+//                to go on with a job that had failed or was cancelled
+//   succeeded    every job and sweep succeeded, but for jobs that a client
+//                cancelled: nothing that was done to it was its fault
 //   once         in an attempt training began once, on each member once, and no
 //                step was trained twice; attempts and event numbers only rise
+//   monotonic    no client saw an attempt or a number of incidents fall
+//   progress     steps are given up aloud (ProgressCheck)
+//   budgets      retries are charged as the events tell (BudgetCheck), and no
+//                time limit ended a job before a client's own clock allows it
 //   losses       training loss of every step and final validation loss are
-//                those of the undisturbed run, to the bit
+//                those of the undisturbed run, to the bit (gangs of variable
+//                size and runs of sweeps aside)
 //   models       every model file is whole; a job that succeeded has one
+//   kept         a pinned model is there, and pinned; what was deleted is gone
 //   orphans      no process is left
 std::vector<std::string> Check(const Evidence& evidence,
                                const References& references);

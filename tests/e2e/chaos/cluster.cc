@@ -9,12 +9,19 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "common/files.h"
 #include "common/status_macros.h"
+#include "tests/e2e/chaos/evidence.h"
 #include "tests/e2e/tiny_job.h"
 
 namespace comera::e2e {
@@ -22,6 +29,14 @@ namespace {
 
 constexpr absl::Duration kStartLimit = absl::Seconds(60);
 constexpr absl::Duration kStopLimit = absl::Seconds(60);
+
+// The first port of the coordinators in a network of their own.
+constexpr int kFirstPort = 7400;
+constexpr int kFirstProxyPort = 7500;
+
+std::string NetworkAddress(const std::string& host, int coordinator) {
+  return absl::StrCat(host, ":", kFirstPort + coordinator);
+}
 
 std::string Ballast(const std::string& folder) { return folder + "/ballast"; }
 
@@ -32,15 +47,24 @@ std::string ChaosCluster::worker_folder(int worker) const {
 }
 
 std::string ChaosCluster::Name(int which) const {
-  return which == kCoordinator ? "server" : absl::StrCat("worker", which);
+  return which < 0 ? absl::StrCat("server", kCoordinator - which)
+                   : absl::StrCat("worker", which);
 }
 
 std::unique_ptr<Process>& ChaosCluster::Slot(int which) {
-  return which == kCoordinator ? server_ : workers_[which];
+  return which < 0 ? servers_[kCoordinator - which] : workers_[which];
 }
 
 const std::unique_ptr<Process>& ChaosCluster::Slot(int which) const {
-  return which == kCoordinator ? server_ : workers_[which];
+  return which < 0 ? servers_[kCoordinator - which] : workers_[which];
+}
+
+std::string ChaosCluster::PortFile(int coordinator) {
+  return absl::StrCat("port", coordinator);
+}
+
+std::string ChaosCluster::addresses() const {
+  return absl::StrJoin(addresses_, ",");
 }
 
 pid_t ChaosCluster::Pid(int which) const {
@@ -48,63 +72,225 @@ pid_t ChaosCluster::Pid(int which) const {
 }
 
 absl::Status ChaosCluster::Begin() {
+  servers_.resize(coordinators_);
   workers_.resize(options_.workers);
-  RETURN_IF_ERROR(MakeDirectories(options_.folder));
-  for (int i = 0; i < options_.workers; ++i) {
-    const std::string folder = worker_folder(i);
-    RETURN_IF_ERROR(MakeDirectories(folder));
-    if (options_.disk_bytes == 0) continue;
-    if (mount("tmpfs", folder.c_str(), "tmpfs", 0,
-              absl::StrCat("mode=755,size=", options_.disk_bytes).c_str()) !=
-        0) {
-      return ErrnoStatus(errno, "mount a tmpfs at " + folder);
+  if (options_.database != nullptr) {
+    database_ = options_.database->MakeDatabase();
+    for (int i = 0; i < coordinators_; ++i) {
+      store_urls_.push_back(
+          options_.network == nullptr || !options_.database_addresses
+              ? options_.database->Url(database_)
+              : options_.database->Url(database_,
+                                       ChaosNetwork::DatabaseAddress(i)));
     }
-    mounts_.push_back(folder);
   }
-  RETURN_IF_ERROR(Start(kCoordinator));
-  if (!WaitForFile(options_.folder, "port", kStartLimit)) {
-    return absl::DeadlineExceededError("the coordinator does not start");
+  RETURN_IF_ERROR(MakeDirectories(options_.folder + "/store"));
+  for (int i = 0; i < options_.workers; ++i) {
+    RETURN_IF_ERROR(MountDisk(worker_folder(i)));
   }
-  ASSIGN_OR_RETURN(address_, ReadFile(options_.folder + "/port"));
-  for (int i = 0; i < options_.workers; ++i) RETURN_IF_ERROR(Start(i));
+  if (options_.coordinator_disk) RETURN_IF_ERROR(MountDisk(server_folder()));
+  for (int which = -coordinators_; which < options_.workers; ++which) {
+    RETURN_IF_ERROR(SetClock(which, absl::ZeroDuration()));
+  }
+  for (int i = 0; i < coordinators_; ++i) {
+    RETURN_IF_ERROR(Start(kCoordinator - i));
+    if (!WaitForFile(options_.folder, PortFile(i), kStartLimit)) {
+      return absl::DeadlineExceededError("a coordinator does not start");
+    }
+    ASSIGN_OR_RETURN(std::string address,
+                     ReadFile(absl::StrCat(options_.folder, "/", PortFile(i))));
+    // A later start listens where the first one did.
+    if (options_.network != nullptr) address = NetworkAddress("127.0.0.1", i);
+    addresses_.push_back(std::move(address));
+  }
+  for (int i = 0; i < options_.workers; ++i) {
+    std::vector<std::string>& routes = routes_.emplace_back();
+    for (int c = 0; c < coordinators_; ++c) {
+      std::string address =
+          options_.network == nullptr
+              ? addresses_[c]
+              : NetworkAddress(ChaosNetwork::AddressFor(i), c);
+      if (options_.proxy != nullptr) {
+        ASSIGN_OR_RETURN(
+            address, options_.proxy->AddRoute(
+                         options_.network == nullptr
+                             ? "127.0.0.1:0"
+                             : absl::StrCat(ChaosNetwork::AddressFor(i), ":",
+                                            kFirstProxyPort + c),
+                         address, i));
+      }
+      routes.push_back(std::move(address));
+    }
+    RETURN_IF_ERROR(Start(i));
+  }
   return absl::OkStatus();
+}
+
+absl::Status ChaosCluster::MountDisk(const std::string& folder) {
+  RETURN_IF_ERROR(MakeDirectories(folder));
+  if (options_.disk_bytes == 0) return absl::OkStatus();
+  if (mount("tmpfs", folder.c_str(), "tmpfs", 0,
+            absl::StrCat("mode=755,size=", options_.disk_bytes).c_str()) != 0) {
+    return ErrnoStatus(errno, "mount a tmpfs at " + folder);
+  }
+  mounts_.push_back(folder);
+  return absl::OkStatus();
+}
+
+std::string ChaosCluster::FolderOf(int which) const {
+  return which < 0 ? server_folder() : worker_folder(which);
+}
+
+std::string ChaosCluster::ClockFile(int which) const {
+  return absl::StrCat(options_.folder, "/", Name(which), ".clock");
+}
+
+std::string ChaosCluster::DiskFile(int which) const {
+  return absl::StrCat(options_.folder, "/", Name(which), ".disk");
+}
+
+std::vector<std::string> ChaosCluster::Environment(int which) const {
+  std::vector<std::string> preload, environment;
+  if (has_clocks()) {
+    preload.push_back(options_.faketime);
+    environment.push_back("FAKETIME_TIMESTAMP_FILE=" + ClockFile(which));
+    environment.push_back("FAKETIME_CACHE_DURATION=1");
+    environment.push_back("FAKETIME_DONT_FAKE_MONOTONIC=1");
+  }
+  if (can_break_disks()) {
+    preload.push_back(options_.disk_shim);
+    environment.push_back("COMERA_DISK_FAULTS=" + DiskFile(which));
+  }
+  if (!preload.empty()) {
+    environment.push_back("LD_PRELOAD=" + absl::StrJoin(preload, ":"));
+  }
+  return environment;
+}
+
+std::string ChaosCluster::Program(int which, const std::string& path) const {
+  const bool old = which == 0 || (coordinators_ > 1 && which == -coordinators_);
+  if (options_.old_programs.empty() || !old) return Binary(path);
+  return absl::StrCat(options_.old_programs, "/",
+                      path.substr(path.rfind('/') + 1));
+}
+
+absl::Status ChaosCluster::SetClock(int which, absl::Duration offset) const {
+  if (!has_clocks()) return absl::OkStatus();
+  const int64_t seconds = absl::ToInt64Seconds(offset);
+  return WriteFileAtomically(
+      ClockFile(which), absl::StrCat(seconds < 0 ? "" : "+", seconds, "\n"));
+}
+
+absl::Status ChaosCluster::BreakDisk(int worker, absl::Duration delay,
+                                     int percent) const {
+  // The library compares it with the names that the kernel gives.
+  std::error_code error;
+  const std::string folder =
+      std::filesystem::canonical(worker_folder(worker), error).string();
+  return WriteFileAtomically(
+      DiskFile(worker),
+      absl::StrCat(folder, "\t", absl::ToInt64Milliseconds(delay), "\t",
+                   percent, "\n"));
+}
+
+absl::Status ChaosCluster::MendDisk(int worker) const {
+  return WriteFileAtomically(DiskFile(worker), "");
+}
+
+absl::StatusOr<int> ChaosCluster::Leader() const {
+  if (options_.database == nullptr) return kCoordinator;
+  ASSIGN_OR_RETURN(
+      const std::string address,
+      options_.database->ReadOne(database_, "SELECT address FROM coordinator"));
+  for (int i = 0; i < coordinators_; ++i) {
+    if (addresses_[i] == address) return kCoordinator - i;
+  }
+  return absl::UnavailableError("no coordinator is at " + address);
 }
 
 std::vector<std::string> ChaosCluster::Command(int which) const {
   std::vector<std::string> command;
-  if (!options_.environment.empty()) {
+  if (const std::vector<std::string> environment = Environment(which);
+      !environment.empty()) {
     command.push_back("/usr/bin/env");
-    command.insert(command.end(), options_.environment.begin(),
-                   options_.environment.end());
+    command.insert(command.end(), environment.begin(), environment.end());
   }
-  std::vector<std::string> program;
-  if (which == kCoordinator) {
-    program = {
-        Binary("server/comera-server"),
-        absl::StrCat("--listen=", address_.empty() ? "127.0.0.1:0" : address_),
-        absl::StrCat("--data_dir=", server_folder()),
-        absl::StrCat("--port_file=", options_.folder, "/port"),
-        "--node_lost_after=10s",
-        "--reattach_grace=20s"};
-  } else {
-    program = {
-        Binary("worker/comera-worker"),
-        absl::StrCat("--server=", address_),
-        absl::StrCat("--name=", Name(which)),
-        absl::StrCat("--slots=", options_.slots),
-        "--gpus=none",
-        "--grace=10",
-        absl::StrCat("--data_dir=", worker_folder(which)),
-        "--data_root=/",
-        absl::StrCat("--trainer=", Binary("worker/trainer/comera-trainer"))};
-  }
+  const std::vector<std::string> program =
+      which < 0 ? CoordinatorCommand(kCoordinator - which)
+                : WorkerCommand(which, worker_folder(which));
   command.insert(command.end(), program.begin(), program.end());
   return command;
 }
 
+std::vector<std::string> ChaosCluster::CoordinatorCommand(
+    int coordinator) const {
+  std::vector<std::string> command = {
+      Program(kCoordinator - coordinator, "server/comera-server"),
+      absl::StrCat("--data_dir=", server_folder()),
+      absl::StrCat("--port_file=", options_.folder, "/", PortFile(coordinator)),
+      "--http_listen=127.0.0.1:0", "--node_lost_after=10s",
+      // States that only an impostor has saved do not come back.
+      "--checkpoint_wait=30s", "--reattach_grace=20s",
+      // Far less than the small disk has.
+      "--min_free_bytes=16777216", "--disk_reserve_bytes=4194304"};
+  const bool known = coordinator < static_cast<int>(addresses_.size());
+  if (options_.network != nullptr) {
+    // Reached at several loopback addresses, which nobody outside can reach.
+    command.insert(
+        command.end(),
+        {absl::StrCat("--listen=", NetworkAddress("0.0.0.0", coordinator)),
+         "--insecure_allow_remote"});
+    if (options_.database != nullptr) {
+      command.push_back(absl::StrCat("--advertise=",
+                                     NetworkAddress("127.0.0.1", coordinator)));
+    }
+  } else {
+    command.push_back(absl::StrCat(
+        "--listen=", known ? addresses_[coordinator] : "127.0.0.1:0"));
+  }
+  if (!store_urls_.empty()) {
+    command.push_back(absl::StrCat("--store=", store_urls_[coordinator]));
+  }
+  return command;
+}
+
+std::vector<std::string> ChaosCluster::WorkerCommand(
+    int worker, const std::string& folder) const {
+  std::vector<std::string> command = {
+      Program(worker, "worker/comera-worker"),
+      absl::StrCat("--server=", absl::StrJoin(routes_[worker], ",")),
+      absl::StrCat("--name=", Name(worker)),
+      absl::StrCat("--slots=", options_.slots),
+      "--gpus=none",
+      "--grace=10",
+      "--member_lease=20s",
+      absl::StrCat("--data_dir=", folder),
+      "--data_root=/",
+      absl::StrCat("--checkpoint_store=", options_.folder, "/store"),
+      absl::StrCat("--trainer=",
+                   Program(worker, "worker/trainer/comera-trainer"))};
+  if (options_.network != nullptr && options_.peer_addresses) {
+    command.push_back(
+        absl::StrCat("--address=", ChaosNetwork::PeerAddress(worker)));
+  }
+  return command;
+}
+
+void ChaosCluster::StartImpostor(int worker) {
+  impostor_ =
+      std::make_unique<Process>(WorkerCommand(worker, impostor_folder()),
+                                options_.folder + "/impostor.log");
+}
+
+void ChaosCluster::KillImpostor() {
+  if (impostor_ == nullptr) return;
+  ::kill(impostor_->pid(), SIGKILL);
+  impostor_->Wait(kStopLimit);
+  impostor_.reset();
+}
+
 absl::Status ChaosCluster::Start(int which) {
-  Slot(which) = std::make_unique<Process>(
-      Command(which), absl::StrCat(options_.folder, "/", Name(which), ".log"));
+  Slot(which) = std::make_unique<Process>(Command(which), LogPath(which));
   return absl::OkStatus();
 }
 
@@ -119,45 +305,80 @@ void ChaosCluster::Kill(int which) {
   Slot(which).reset();
 }
 
-std::vector<std::string> ChaosCluster::Reap() {
-  std::vector<std::string> lines;
-  for (int which = kCoordinator; which < options_.workers; ++which) {
+std::string ChaosCluster::LogPath(int which) const {
+  return absl::StrCat(options_.folder, "/", Name(which), ".log");
+}
+
+std::vector<ChaosCluster::Ended> ChaosCluster::Reap() {
+  // The last words of a worker that another one of its name has replaced, and
+  // of a coordinator that starts while the database is away, which is to be
+  // started again.
+  constexpr char kReplaced[] = "has taken over";
+  constexpr char kNoDatabase[] = "PostgreSQL: connection to server";
+  constexpr size_t kTail = 1024;
+  std::vector<Ended> all;
+  for (int which = -coordinators_; which < options_.workers; ++which) {
     if (Slot(which) == nullptr) continue;
     const std::optional<int> code = Slot(which)->Wait(absl::ZeroDuration());
     if (!code) continue;
-    lines.push_back(absl::StrCat(Name(which), " ended with ", *code));
+    Ended& ended = all.emplace_back();
+    ended.which = which;
+    ended.what = absl::StrCat(Name(which), " ended with ", *code);
+    const absl::StatusOr<std::string> log = ReadFile(LogPath(which));
+    ended.gave_way =
+        log.ok() &&
+        absl::StrContains(absl::string_view(*log).substr(
+                              log->size() - std::min(log->size(), kTail)),
+                          which >= 0 ? kReplaced : kNoDatabase);
     Slot(which).reset();
   }
-  return lines;
+  return all;
 }
 
 absl::Status ChaosCluster::End() {
-  absl::Status status;
-  for (int which = options_.workers - 1; which >= kCoordinator; --which) {
+  KillImpostor();
+  RETURN_IF_ERROR(End(0, options_.workers));
+  return End(-coordinators_, 0);
+}
+
+absl::Status ChaosCluster::End(int first, int end) {
+  for (int which = first; which < end; ++which) {
     Signal(which, SIGCONT);
     Signal(which, SIGTERM);
-    if (which > 0) continue;  // the workers end together
-    const int last = which == 0 ? options_.workers - 1 : kCoordinator;
-    for (int ending = which; ending <= last; ++ending) {
-      if (Slot(ending) == nullptr) continue;
-      const std::optional<int> code = Slot(ending)->Wait(kStopLimit);
-      if (status.ok() && code.value_or(-1) != 0) {
-        status = absl::DeadlineExceededError(
-            absl::StrCat(Name(ending), code ? " ended with " : " does not end ",
-                         code.value_or(0)));
-      }
+  }
+  absl::Status status;
+  for (int which = first; which < end; ++which) {
+    if (Slot(which) == nullptr) continue;
+    const std::optional<int> code = Slot(which)->Wait(kStopLimit);
+    if (code.value_or(-1) != 0) {
+      status.Update(absl::DeadlineExceededError(
+          absl::StrCat(Name(which), code ? " ended with " : " does not end ",
+                       code.value_or(0))));
     }
   }
   return status;
 }
 
 std::vector<pid_t> ChaosCluster::Members(int worker) const {
-  const pid_t pid = Pid(worker);
-  return pid > 0 ? Children(pid, "comera-trainer") : std::vector<pid_t>();
+  // A member that an earlier daemon started is no child of this one, but its
+  // command line names a task file below the folder.
+  std::vector<pid_t> members;
+  for (const std::string& process :
+       ProcessesNaming(worker_folder(worker) + "/")) {
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(process, absl::MaxSplits(": ", 1));
+    pid_t pid = 0;
+    if (absl::SimpleAtoi(parts.first, &pid) &&
+        absl::StrContains(parts.second.substr(0, parts.second.find(' ')),
+                          "comera-trainer")) {
+      members.push_back(pid);
+    }
+  }
+  return members;
 }
 
-void ChaosCluster::FillDisk(int worker) const {
-  const int file = open(Ballast(worker_folder(worker)).c_str(),
+void ChaosCluster::FillDisk(int which) const {
+  const int file = open(Ballast(FolderOf(which)).c_str(),
                         O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0) return;
   // Writes ever smaller pieces, until the disk is full.
@@ -172,13 +393,14 @@ void ChaosCluster::FillDisk(int worker) const {
   close(file);
 }
 
-void ChaosCluster::FreeDisk(int worker) const {
-  unlink(Ballast(worker_folder(worker)).c_str());
+void ChaosCluster::FreeDisk(int which) const {
+  unlink(Ballast(FolderOf(which)).c_str());
 }
 
 ChaosCluster::~ChaosCluster() {
+  impostor_.reset();
   workers_.clear();
-  server_.reset();
+  servers_.clear();
   for (const std::string& folder : mounts_) {
     umount2(folder.c_str(), MNT_DETACH);
   }

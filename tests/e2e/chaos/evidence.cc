@@ -1,63 +1,34 @@
-// Collects records, events, logs, models and processes for the checker.
+// Collects jobs, events, logs, models and processes for the checker.
 
 #include "tests/e2e/chaos/evidence.h"
 
-#include <sqlite3.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <memory>
 #include <sstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 #include "common/files.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
+#include "proto/job_state.h"
 
 namespace comera::e2e {
 namespace {
 
 namespace fs = std::filesystem;
 
+// The time for all events of one job.
+constexpr absl::Duration kEventsLimit = absl::Seconds(20);
+
 constexpr char kStartLine[] = "] training job=";
-
-struct CloseDatabase {
-  void operator()(sqlite3* db) const { sqlite3_close(db); }
-};
-
-// Calls `row` with the two columns of each row.
-absl::Status Query(sqlite3* db, const char* sql,
-                   const std::function<absl::Status(const std::string&,
-                                                    const std::string&)>& row) {
-  sqlite3_stmt* statement = nullptr;
-  if (sqlite3_prepare_v2(db, sql, -1, &statement, nullptr) != SQLITE_OK) {
-    return absl::UnavailableError(absl::StrCat(sql, ": ", sqlite3_errmsg(db)));
-  }
-  absl::Status status;
-  int code;
-  while (status.ok() && (code = sqlite3_step(statement)) == SQLITE_ROW) {
-    std::string columns[2];
-    for (int i = 0; i < 2; ++i) {
-      const auto* bytes =
-          static_cast<const char*>(sqlite3_column_blob(statement, i));
-      columns[i].assign(bytes != nullptr ? bytes : "",
-                        sqlite3_column_bytes(statement, i));
-    }
-    status = row(columns[0], columns[1]);
-  }
-  if (status.ok() && code != SQLITE_DONE) {
-    status = absl::DataLossError(absl::StrCat(sql, ": ", sqlite3_errmsg(db)));
-  }
-  sqlite3_finalize(statement);
-  return status;
-}
 
 int CountStarts(const std::string& log) {
   int starts = 0;
@@ -67,57 +38,35 @@ int CountStarts(const std::string& log) {
   return starts;
 }
 
-absl::Status CheckFile(const std::string& path, const v1::ArtifactFile& file) {
+// Downloads a file and reads it as what it is.
+absl::Status CheckFile(client::TrainingClient* client, const std::string& model,
+                       const v1::ArtifactFile& file, const std::string& path) {
+  // Compares size and checksum.
+  RETURN_IF_ERROR(client->DownloadArtifact(model, file, path));
+  if (!absl::EndsWith(path, ".safetensors")) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::string contents, ReadFile(path));
-  if (static_cast<int64_t>(contents.size()) != file.size_bytes()) {
-    return absl::DataLossError(absl::StrCat("has ", contents.size(),
-                                            " bytes, not ", file.size_bytes()));
-  }
-  if (Sha256Hex(contents) != file.sha256()) {
-    return absl::DataLossError("has another checksum");
-  }
-  if (absl::EndsWith(path, ".safetensors")) {
-    return Safetensors::Parse(contents).status();
-  }
-  return absl::OkStatus();
+  return Safetensors::Parse(contents).status();
+}
+
+int RanksOf(const v1::Job& job) {
+  return std::max(job.spec().resources().processes(), 1);
 }
 
 }  // namespace
 
-absl::Status ReadStore(const std::string& path, Evidence* evidence) {
-  sqlite3* raw = nullptr;
-  const int code =
-      sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READONLY, nullptr);
-  const std::unique_ptr<sqlite3, CloseDatabase> db(raw);
-  if (code != SQLITE_OK) {
-    return absl::UnavailableError(
-        absl::StrCat(path, ": ", sqlite3_errstr(code)));
+absl::Status ReadJobs(client::TrainingClient* client, Evidence* evidence) {
+  ASSIGN_OR_RETURN(evidence->jobs, client->List({}, 0));
+  for (const v1::Job& job : evidence->jobs) {
+    // A job that never ended is a violation, not something to wait for.
+    client::TrainingClient::WatchOptions options;
+    options.deadline = absl::Now() + kEventsLimit;
+    std::vector<v1::JobEvent>& events = evidence->events[job.name()];
+    const auto end = client->Watch(
+        job.name(), options, {},
+        [&events](const v1::JobEvent& event) { events.push_back(event); });
+    if (!end.ok() && IsFinal(job.state())) return end.status();
   }
-  RETURN_IF_ERROR(Query(raw, "PRAGMA quick_check(1)",
-                        [](const std::string& verdict, const std::string&) {
-                          return verdict == "ok" ? absl::OkStatus()
-                                                 : absl::DataLossError(verdict);
-                        }));
-  RETURN_IF_ERROR(Query(
-      raw, "SELECT name, record FROM jobs ORDER BY serial",
-      [&](const std::string& name, const std::string& bytes) {
-        server::JobRecord record;
-        if (!record.ParseFromString(bytes) || record.job().name() != name) {
-          return absl::DataLossError("the record of " + name + " is damaged");
-        }
-        evidence->records.push_back(std::move(record));
-        return absl::OkStatus();
-      }));
-  return Query(
-      raw, "SELECT job, event FROM events ORDER BY job, sequence",
-      [&](const std::string& job, const std::string& bytes) {
-        v1::JobEvent event;
-        if (!event.ParseFromString(bytes)) {
-          return absl::DataLossError("an event of " + job + " is damaged");
-        }
-        evidence->events[job].push_back(std::move(event));
-        return absl::OkStatus();
-      });
+  return absl::OkStatus();
 }
 
 absl::Status ReadMemberLogs(const std::string& worker_folder,
@@ -145,23 +94,39 @@ absl::Status ReadMemberLogs(const std::string& worker_folder,
   return absl::OkStatus();
 }
 
-void CheckModels(const std::string& server_folder, Evidence* evidence) {
-  for (const server::JobRecord& record : evidence->records) {
-    for (const v1::Artifact& model : record.job().models()) {
-      // The name is jobs/{job}/models/{model}.
-      const std::vector<std::string> parts = absl::StrSplit(model.name(), '/');
-      if (parts.size() != 4) {
-        evidence->bad_models.push_back(model.name() + ": malformed name");
-        continue;
+void ReadLogs(client::TrainingClient* client, Evidence* evidence) {
+  for (const v1::Job& job : evidence->jobs) {
+    for (int rank = 0; rank < RanksOf(job) && job.attempt() > 0; ++rank) {
+      client::TrainingClient::LogOptions options;
+      options.rank = rank;
+      options.attempt = job.attempt();
+      std::string text;
+      const absl::Status read =
+          client->ReadLog(job.name(), options,
+                          [&text](const std::string& piece) { text += piece; });
+      const int starts = CountStarts(text);
+      if (read.ok() && starts > 0) {
+        evidence->log_starts[{job.name(), job.attempt(), rank}] = starts;
       }
+    }
+  }
+}
+
+void CheckModels(client::TrainingClient* client, const std::string& folder,
+                 Evidence* evidence) {
+  std::error_code error;
+  for (const v1::Job& job : evidence->jobs) {
+    for (const v1::Artifact& model : job.models()) {
       for (const v1::ArtifactFile& file : model.files()) {
-        const std::string path =
-            absl::StrCat(server_folder, "/artifacts/", parts[1], "/", parts[3],
-                         "/", file.path());
-        if (const absl::Status status = CheckFile(path, file); !status.ok()) {
+        const fs::path path = fs::path(folder) / model.name() / file.path();
+        fs::create_directories(path.parent_path(), error);
+        if (const absl::Status status =
+                CheckFile(client, model.name(), file, path.string());
+            !status.ok()) {
           evidence->bad_models.push_back(absl::StrCat(
               model.name(), "/", file.path(), ": ", status.message()));
         }
+        fs::remove(path, error);
       }
     }
   }

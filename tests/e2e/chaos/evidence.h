@@ -1,47 +1,105 @@
-// Reads what a run of the service has left behind, after its end.
+// Collects what clients saw of a run of the service, and the little that only
+// the machine itself can tell.
 #ifndef COMERA_TESTS_E2E_CHAOS_EVIDENCE_H_
 #define COMERA_TESTS_E2E_CHAOS_EVIDENCE_H_
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/training_client.h"
+#include "comera/v1/job.pb.h"
 #include "comera/v1/progress.pb.h"
-#include "server/store/job_record.pb.h"
+#include "comera/v1/sweep_service.pb.h"
 
 namespace comera::e2e {
+
+// What a client saw of a job when it asked.
+struct Sighting {
+  v1::JobState state = v1::JOB_STATE_UNSPECIFIED;
+  int64_t attempt = 0;
+  int incidents = 0;
+  // The first and the last time at which the client saw the job so, by its own
+  // clock, which nobody disturbs. They do not count in comparisons.
+  absl::Time first = absl::InfinitePast();
+  absl::Time last = absl::InfinitePast();
+
+  friend bool operator==(const Sighting& a, const Sighting& b) {
+    return a.state == b.state && a.attempt == b.attempt &&
+           a.incidents == b.incidents;
+  }
+};
+
+// What clients asked of a job, each counted before it was sent: a request whose
+// answer was lost may have been carried out.
+struct Wishes {
+  int cancels = 0;
+  // Requests to go on with a job that had ended.
+  int reopens = 0;
+  // Requests to begin at step 0 again.
+  int start_overs = 0;
+  int deletions = 0;
+  // A deletion was confirmed.
+  bool deleted = false;
+  // The models that were confirmed to be pinned.
+  std::set<std::string> pinned;
+};
 
 struct Evidence {
   // The accepted submissions as clients know them: request id and job name.
   std::map<std::string, std::string> accepted;
-  std::vector<server::JobRecord> records;
-  // The events by job, in the order of their numbers.
+  // The names of the accepted sweeps.
+  std::vector<std::string> accepted_sweeps;
+  // All jobs and sweeps, as a client sees them at the end.
+  std::vector<v1::Job> jobs;
+  std::map<std::string, v1::Sweep> sweeps;
+  // What a client that polled all the time was told of each job by each
+  // coordinator, oldest first; equal sightings in a row are one.
+  std::map<std::string, std::vector<Sighting>> sightings;
+  // The events by job, in the order in which a client gets them.
   std::map<std::string, std::vector<v1::JobEvent>> events;
-  // How often a member began to train, by job, attempt and member, over all
-  // workers.
-  std::map<std::tuple<std::string, int64_t, int>, int> starts;
-  // One line per model file that does not match its job.
+  // What clients asked of each job, by its name.
+  std::map<std::string, Wishes> wishes;
+  // Answers that no client should have got, one sentence each.
+  std::vector<std::string> wrong_answers;
+  // How often a member began to train, by job, attempt and member: as its log
+  // reads that a client gets, and over the logs of all workers. The latter is
+  // read from their disks, because no client sees a second process that trains
+  // the same member elsewhere: the coordinator drops all that such a process
+  // says, which is what makes it worth looking for.
+  using Starts = std::map<std::tuple<std::string, int64_t, int>, int>;
+  Starts log_starts;
+  Starts starts;
+  // One line per model file that a client cannot download as its job tells.
   std::vector<std::string> bad_models;
-  // The command lines of processes that were left running.
+  // The command lines of processes that were left running. No client sees
+  // processes; who pays for the machine does.
   std::vector<std::string> orphans;
 };
 
-// Reads jobs and events of an SQLite store, which is opened read-only.
-// DataLoss: it is damaged. Unavailable: it cannot be read.
-absl::Status ReadStore(const std::string& path, Evidence* evidence);
+// Reads all jobs, with their events, through a client. A status of the client:
+// the service does not answer, or not for all jobs.
+absl::Status ReadJobs(client::TrainingClient* client, Evidence* evidence);
+
+// Counts the beginnings of training in the logs of each job's last attempt, as
+// a client reads them. A log that is gone with its worker counts nothing.
+void ReadLogs(client::TrainingClient* client, Evidence* evidence);
+
+// Downloads every model of every job into `folder` and checks that the files
+// have the size and checksum of the job's record, and can be read.
+void CheckModels(client::TrainingClient* client, const std::string& folder,
+                 Evidence* evidence);
 
 // Counts the beginnings of training in the members' logs below a worker's
 // folder. Unavailable: a log cannot be read.
 absl::Status ReadMemberLogs(const std::string& worker_folder,
                             Evidence* evidence);
-
-// Checks every model of every job in the coordinator's folder: the files exist,
-// have the size and checksum of the job's record, and can be read.
-void CheckModels(const std::string& server_folder, Evidence* evidence);
 
 // Returns the command lines of other processes that name the folder.
 std::vector<std::string> ProcessesNaming(const std::string& folder);

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/files.h"
 
 namespace comera::e2e {
 namespace {
@@ -29,7 +29,37 @@ Faults::Faults(const Options& options, ChaosCluster* cluster,
     : options_(options),
       cluster_(cluster),
       note_(std::move(note)),
-      random_(options.seed) {}
+      random_(options.seed),
+      holder_away_(cluster->addresses()) {}
+
+const std::vector<Faults::Kind>& Faults::AllKinds() {
+  static const auto* const kinds = new std::vector<Kind>{
+      {"coordinator", 3, &Faults::StrikeCoordinator},
+      {"worker", 3, &Faults::StrikeWorker},
+      {"member", 3, &Faults::StrikeMember},
+      {"leader", 1, &Faults::StopLeader},
+      {"holder", 2, &Faults::ClaimHolder},
+      {"full_disk", 1, &Faults::FillWorkerDisk},
+      {"full_coordinator_disk", 1, &Faults::FillCoordinatorDisk},
+      {"bad_disk", 1, &Faults::BreakDisk},
+      {"clock", 1, &Faults::MoveClock},
+      {"start_clock", 1, &Faults::StartWithWrongClock},
+      {"silence", 2, &Faults::SilenceWorker},
+      {"peer_silence", 1, &Faults::SilencePeers},
+      {"database_silence", 1, &Faults::SilenceDatabase},
+      {"loss", 1, &Faults::LosePackets},
+      {"delay", 1, &Faults::DelayPackets},
+      {"database", 1, &Faults::StrikeDatabase},
+      {"impostor", 1, &Faults::StartImpostor},
+  };
+  return *kinds;
+}
+
+std::vector<std::string> Faults::Kinds() {
+  std::vector<std::string> names;
+  for (const Kind& kind : AllKinds()) names.emplace_back(kind.name);
+  return names;
+}
 
 absl::Duration Faults::Draw(absl::Duration low, absl::Duration high) {
   const double share = static_cast<double>(random_() >> 11) / (1ull << 53);
@@ -52,16 +82,21 @@ void Faults::Step(absl::Time now) {
     note_(undo.what);
     undo.action();
   }
-  // No process should end by itself; one that does is restarted.
-  for (const std::string& line : cluster_->Reap()) {
-    note_("UNEXPECTED: " + line);
-    ++counts_["unexpected end"];
+  // No process should end by itself, except for another one of its name; one
+  // that does is restarted.
+  for (const ChaosCluster::Ended& ended : cluster_->Reap()) {
+    // A worker may refuse to start from a disk that fails.
+    const bool gave_way = ended.gave_way || bad_disk_[ended.which];
+    note_(absl::StrCat(gave_way ? "gave way: " : "UNEXPECTED: ", ended.what));
+    ++counts_[gave_way ? "gave way" : "unexpected end"];
   }
-  for (int which = -1; which < cluster_->workers(); ++which) {
+  for (int which = -cluster_->coordinators(); which < cluster_->workers();
+       ++which) {
     if (cluster_->Pid(which) == 0 && !down_[which]) {
       cluster_->Start(which).IgnoreError();
     }
   }
+  WatchHolder(now);
   if (healed_ || now < next_) return;
   if (next_ != absl::InfinitePast()) Strike(now);
   // The gaps are exponential, so that faults sometimes overlap.
@@ -72,6 +107,7 @@ void Faults::Step(absl::Time now) {
 
 void Faults::Heal() {
   healed_ = true;
+  if (holder_away_.under_way()) holder_away_.Resume();
   for (Undo& undo : undo_) {
     note_(undo.what);
     undo.action();
@@ -80,23 +116,38 @@ void Faults::Heal() {
 }
 
 void Faults::Strike(absl::Time now) {
-  switch (DrawInt(10)) {
-    case 0:
-    case 1:
-      return StrikeProcess(ChaosCluster::kCoordinator, now);
-    case 2:
-    case 3:
-    case 4:
-      return StrikeProcess(DrawInt(cluster_->workers()), now);
-    case 5:
-    case 6:
-    case 7:
-      return StrikeMember(now);
-    case 8:
-      return FillDisk(now);
-    default:
-      return MoveClock(now);
+  std::vector<Kind> kinds;
+  int total = 0;
+  for (const Kind& kind : AllKinds()) {
+    if (!options_.only.empty() && options_.only.count(kind.name) == 0) continue;
+    kinds.push_back(kind);
+    total += kind.weight;
   }
+  if (total == 0) return;
+  int drawn = DrawInt(total);
+  for (const Kind& kind : kinds) {
+    if (drawn < kind.weight) return (this->*kind.strike)(now);
+    drawn -= kind.weight;
+  }
+}
+
+void Faults::StrikeCoordinator(absl::Time now) {
+  StrikeProcess(ChaosCluster::kCoordinator - DrawInt(cluster_->coordinators()),
+                now);
+}
+
+void Faults::StrikeWorker(absl::Time now) {
+  StrikeProcess(DrawInt(cluster_->workers()), now);
+}
+
+void Faults::StopLeader(absl::Time now) {
+  // Longer than its lease, mostly.
+  const absl::Duration pause = Draw(absl::Seconds(2), absl::Seconds(30));
+  if (database_down_) return;
+  const absl::StatusOr<int> leader = cluster_->Leader();
+  if (!leader.ok() || down_[*leader]) return;
+  ++counts_["stop leader"];
+  StopFor(*leader, pause, now);
 }
 
 void Faults::StrikeProcess(int which, absl::Time now) {
@@ -105,25 +156,83 @@ void Faults::StrikeProcess(int which, absl::Time now) {
       kill ? Draw(absl::ZeroDuration(), absl::Seconds(3))
            : Draw(absl::Milliseconds(200), absl::Seconds(15));
   if (down_[which]) return;
+  ++counts_[absl::StrCat(kill ? "kill " : "stop ",
+                         which < 0 ? "coordinator" : "worker")];
+  return kill ? KillFor(which, pause, now) : StopFor(which, pause, now);
+}
+
+void Faults::KillFor(int which, absl::Duration pause, absl::Time now) {
   down_[which] = true;
   const std::string name = cluster_->Name(which);
-  if (kill) {
-    note_(absl::StrCat("kill -9 ", name));
-    ++counts_[which < 0 ? "kill coordinator" : "kill worker"];
-    cluster_->Kill(which);
-    Later(now + pause, "start " + name, [this, which] {
-      cluster_->Start(which).IgnoreError();
-      down_[which] = false;
-    });
-    return;
-  }
+  note_(absl::StrCat("kill -9 ", name, " for ", Seconds(pause)));
+  cluster_->Kill(which);
+  Later(now + pause, "start " + name, [this, which] {
+    cluster_->Start(which).IgnoreError();
+    down_[which] = false;
+  });
+}
+
+void Faults::StopFor(int which, absl::Duration pause, absl::Time now) {
+  down_[which] = true;
+  const std::string name = cluster_->Name(which);
   note_(absl::StrCat("SIGSTOP ", name, " for ", Seconds(pause)));
-  ++counts_[which < 0 ? "stop coordinator" : "stop worker"];
   cluster_->Signal(which, SIGSTOP);
   Later(now + pause, "SIGCONT " + name, [this, which] {
     cluster_->Signal(which, SIGCONT);
     down_[which] = false;
   });
+}
+
+void Faults::StartWithWrongClock(absl::Time now) {
+  const int count = cluster_->coordinators() + cluster_->workers();
+  const int which = DrawInt(count) - cluster_->coordinators();
+  const bool ahead = DrawInt(2) == 0;
+  const absl::Duration pause = Draw(absl::Seconds(5), absl::Seconds(20));
+  if (!cluster_->has_clocks() || down_[which] || wrong_clock_[which]) return;
+  const std::string name = cluster_->Name(which);
+  note_(absl::StrCat(name, " starts anew with its clock ",
+                     ahead ? "31 days ahead" : "an hour behind", ", for ",
+                     Seconds(pause)));
+  ++counts_["clock wrong at start"];
+  const auto start = [this, which](absl::Duration offset) {
+    cluster_->Signal(which, SIGCONT);
+    cluster_->Kill(which);
+    cluster_->SetClock(which, offset).IgnoreError();
+    cluster_->Start(which).IgnoreError();
+    wrong_clock_[which] = offset != absl::ZeroDuration();
+  };
+  start(ahead ? absl::Hours(24 * 31) : -absl::Hours(1));
+  // It is restarted, because gRPC's timers do not survive such a correction.
+  down_[which] = true;
+  Later(now + pause, absl::StrCat(name, " starts anew with its clock right"),
+        [this, which, start] {
+          start(absl::ZeroDuration());
+          down_[which] = false;
+        });
+}
+
+void Faults::ClaimHolder(absl::Time now) {
+  if (holder_away_.under_way() || !holder_away_.Begin(now)) return;
+  note_(absl::StrCat(holder_away_.job(),
+                     " is paused, to be resumed without its holder"));
+}
+
+void Faults::WatchHolder(absl::Time now) {
+  const std::optional<std::string> holder = holder_away_.Holder(now);
+  if (!holder) return;
+  for (int worker = 0; worker < cluster_->workers(); ++worker) {
+    if (cluster_->Name(worker) != *holder || down_[worker]) continue;
+    ++counts_["holder away at resume"];
+    // Shorter and longer than a job waits for its checkpoint.
+    const absl::Duration pause = Draw(absl::Seconds(4), absl::Seconds(50));
+    if (DrawInt(2) == 0) {
+      KillFor(worker, pause, now);
+    } else {
+      StopFor(worker, pause, now);
+    }
+  }
+  note_(absl::StrCat(holder_away_.job(), " is resumed without ", *holder));
+  holder_away_.Resume();
 }
 
 void Faults::StrikeMember(absl::Time now) {
@@ -155,31 +264,241 @@ void Faults::StrikeMember(absl::Time now) {
   });
 }
 
-void Faults::FillDisk(absl::Time now) {
-  const int worker = DrawInt(cluster_->workers());
+void Faults::FillWorkerDisk(absl::Time now) {
+  FillDisk(DrawInt(cluster_->workers()), now);
+}
+
+void Faults::FillCoordinatorDisk(absl::Time now) {
+  FillDisk(ChaosCluster::kCoordinator, now);
+}
+
+void Faults::FillDisk(int which, absl::Time now) {
   const absl::Duration pause = Draw(absl::Seconds(1), absl::Seconds(8));
-  if (!cluster_->can_fill_disks()) return;
-  note_(absl::StrCat("disk of ", cluster_->Name(worker), " is full for ",
-                     Seconds(pause)));
-  ++counts_["disk full"];
-  cluster_->FillDisk(worker);
-  Later(now + pause, "room on the disk of " + cluster_->Name(worker),
-        [this, worker] { cluster_->FreeDisk(worker); });
+  if (!cluster_->can_fill_disk(which)) return;
+  const std::string whose =
+      which < 0 ? "the coordinators" : cluster_->Name(which);
+  note_(absl::StrCat("disk of ", whose, " is full for ", Seconds(pause)));
+  ++counts_[which < 0 ? "coordinators' disk full" : "worker's disk full"];
+  cluster_->FillDisk(which);
+  Later(now + pause, "room on the disk of " + whose,
+        [this, which] { cluster_->FreeDisk(which); });
+}
+
+void Faults::BreakDisk(absl::Time now) {
+  const int worker = DrawInt(cluster_->workers());
+  const bool slow = DrawInt(2) == 0;
+  const absl::Duration delay = Draw(absl::Milliseconds(5), absl::Seconds(2));
+  const int percent = 1 + DrawInt(100);
+  const absl::Duration pause = Draw(absl::Seconds(1), absl::Seconds(8));
+  if (!cluster_->can_break_disks() || bad_disk_[worker]) return;
+  bad_disk_[worker] = true;
+  const std::string name = cluster_->Name(worker);
+  note_(absl::StrCat("the disk of ", name,
+                     slow
+                         ? " takes " + Seconds(delay) + " longer for each write"
+                         : absl::StrCat(" fails ", percent, "% of writes"),
+                     ", for ", Seconds(pause)));
+  ++counts_[slow ? "slow disk" : "failing disk"];
+  cluster_
+      ->BreakDisk(worker, slow ? delay : absl::ZeroDuration(),
+                  slow ? 0 : percent)
+      .IgnoreError();
+  Later(now + pause, "the disk of " + name + " works", [this, worker] {
+    cluster_->MendDisk(worker).IgnoreError();
+    bad_disk_[worker] = false;
+  });
 }
 
 void Faults::MoveClock(absl::Time now) {
   const int seconds =
       DrawInt(2 * options_.clock_jump_s + 1) - options_.clock_jump_s;
   const absl::Duration pause = Draw(absl::Seconds(2), absl::Seconds(20));
-  if (options_.clock_file.empty()) return;
-  const auto set = [file = options_.clock_file](int offset) {
-    WriteFileAtomically(file, absl::StrCat(offset < 0 ? "" : "+", offset, "\n"))
-        .IgnoreError();
+  if (!cluster_->has_clocks()) return;
+  const auto set = [this](absl::Duration offset) {
+    for (int which = -cluster_->coordinators(); which < cluster_->workers();
+         ++which) {
+      if (!wrong_clock_[which]) {
+        cluster_->SetClock(which, offset).IgnoreError();
+      }
+    }
   };
   note_(absl::StrCat("clocks jump by ", seconds, "s for ", Seconds(pause)));
   ++counts_["clock jump"];
-  set(seconds);
-  Later(now + pause, "clocks are right", [set] { set(0); });
+  set(absl::Seconds(seconds));
+  Later(now + pause, "clocks are right", [set] { set(absl::ZeroDuration()); });
+}
+
+void Faults::SilenceWorker(absl::Time now) {
+  const int worker = DrawInt(cluster_->workers());
+  if (options_.network == nullptr) return SilenceByProxy(worker, now);
+  Silence(cluster_->Name(worker), "the coordinators",
+          ChaosNetwork::AddressFor(worker), now);
+}
+
+void Faults::SilencePeers(absl::Time now) {
+  const int worker = DrawInt(cluster_->workers());
+  if (options_.network == nullptr) return;
+  Silence("the other workers", cluster_->Name(worker),
+          ChaosNetwork::PeerAddress(worker), now);
+}
+
+void Faults::SilenceDatabase(absl::Time now) {
+  const int coordinator = DrawInt(cluster_->coordinators());
+  if (options_.network == nullptr || options_.database == nullptr) return;
+  Silence(cluster_->Name(ChaosCluster::kCoordinator - coordinator),
+          "the database", ChaosNetwork::DatabaseAddress(coordinator), now);
+}
+
+void Faults::Silence(const std::string& first, const std::string& second,
+                     const std::string& address, absl::Time now) {
+  using Direction = ChaosNetwork::Direction;
+  static constexpr struct {
+    Direction direction;
+    const char* what;
+  } kWays[] = {{Direction::kToAddress, " nothing gets to "},
+               {Direction::kFromAddress, " nothing comes from "},
+               {Direction::kBoth, " cut off from "}};
+  const auto& way = kWays[DrawInt(3)];
+  const absl::Duration pause = Draw(absl::Seconds(1), absl::Seconds(25));
+  if (silent_[address]) return;
+  silent_[address] = true;
+  note_(absl::StrCat(first, ":", way.what, second, ", for ", Seconds(pause)));
+  ++counts_[absl::StrCat("silence of ", second == "the database" ? "database"
+                                        : first == "the other workers"
+                                            ? "peers"
+                                            : "coordinators")];
+  options_.network->Silence(address, way.direction).IgnoreError();
+  Later(now + pause, absl::StrCat(first, " and ", second, " are connected"),
+        [this, address] {
+          options_.network->Restore(address).IgnoreError();
+          silent_[address] = false;
+        });
+}
+
+void Faults::SilenceByProxy(int worker, absl::Time now) {
+  const int way = DrawInt(3);
+  const absl::Duration pause = Draw(absl::Seconds(1), absl::Seconds(25));
+  ChaosProxy::Manner& manner = manners_[worker];
+  if (options_.proxy == nullptr || manner.silent_to || manner.silent_from) {
+    return;
+  }
+  manner.silent_to = way != 1;
+  manner.silent_from = way != 0;
+  note_(absl::StrCat("the proxy of ", cluster_->Name(worker), " passes nothing",
+                     way == 0   ? " to the coordinators"
+                     : way == 1 ? " from the coordinators"
+                                : "",
+                     ", for ", Seconds(pause)));
+  ++counts_["silence of coordinators"];
+  options_.proxy->Set(worker, manner);
+  Later(now + pause, "the proxy of " + cluster_->Name(worker) + " passes all",
+        [this, worker] {
+          manners_[worker].silent_to = manners_[worker].silent_from = false;
+          options_.proxy->Set(worker, manners_[worker]);
+        });
+}
+
+void Faults::DelayPackets(absl::Time now) {
+  const absl::Duration delay =
+      Draw(absl::Milliseconds(10), absl::Milliseconds(400));
+  const int percent = 5 + DrawInt(45);
+  const int piece = 1 + DrawInt(100);
+  const absl::Duration pause = Draw(absl::Seconds(2), absl::Seconds(12));
+  if (delaying_) return;
+  const bool by_kernel =
+      options_.network != nullptr && options_.network->can_delay();
+  if (!by_kernel && options_.proxy == nullptr) return;
+  delaying_ = true;
+  ++counts_["delay"];
+  if (by_kernel) {
+    note_(absl::StrCat("all packets take ", Seconds(delay), ", ", percent,
+                       "% overtake others, for ", Seconds(pause)));
+    options_.network->Delay(delay, percent).IgnoreError();
+  } else {
+    note_(absl::StrCat("calls of coordinators take ", Seconds(delay),
+                       " in pieces of ", piece, " bytes, for ",
+                       Seconds(pause)));
+  }
+  const auto set = [this, by_kernel](absl::Duration least, absl::Duration most,
+                                     size_t bytes) {
+    for (int worker = 0; worker < cluster_->workers() && !by_kernel; ++worker) {
+      ChaosProxy::Manner& manner = manners_[worker];
+      manner.least = least;
+      manner.most = most;
+      manner.piece = bytes;
+      options_.proxy->Set(worker, manner);
+    }
+  };
+  set(delay * 0.5, delay * 1.5, static_cast<size_t>(piece));
+  Later(now + pause, "nothing is delayed", [this, set, by_kernel] {
+    if (by_kernel) {
+      options_.network->Delay(absl::ZeroDuration(), 0).IgnoreError();
+    }
+    set(absl::ZeroDuration(), absl::ZeroDuration(), 0);
+    delaying_ = false;
+  });
+}
+
+void Faults::LosePackets(absl::Time now) {
+  const int percent = 5 + DrawInt(30);
+  const absl::Duration pause = Draw(absl::Seconds(2), absl::Seconds(12));
+  if (options_.network == nullptr || losing_) return;
+  losing_ = true;
+  note_(
+      absl::StrCat(percent, "% of all packets are lost for ", Seconds(pause)));
+  ++counts_["packet loss"];
+  options_.network->Lose(percent).IgnoreError();
+  Later(now + pause, "no packets are lost", [this] {
+    options_.network->Lose(0).IgnoreError();
+    losing_ = false;
+  });
+}
+
+void Faults::StrikeDatabase(absl::Time now) {
+  const bool crash = DrawInt(3) == 0;
+  const absl::Duration pause = Draw(absl::Milliseconds(500), absl::Seconds(12));
+  if (options_.database == nullptr || database_down_) return;
+  if (crash) {
+    note_("the database crashes");
+    ++counts_["crash database"];
+    if (const absl::Status back = options_.database->Crash(); !back.ok()) {
+      note_(absl::StrCat("UNEXPECTED: the database: ", back.message()));
+      ++counts_["unexpected end"];
+    }
+    return;
+  }
+  database_down_ = true;
+  note_(absl::StrCat("SIGSTOP database for ", Seconds(pause)));
+  ++counts_["stop database"];
+  const auto signal = [this](int number) {
+    const pid_t pid = options_.database->pid();
+    // Nobody starts a session while the parent is stopped.
+    if (number == SIGSTOP) ::kill(pid, number);
+    for (const pid_t session : Children(pid, "postgres")) {
+      ::kill(session, number);
+    }
+    if (number == SIGCONT) ::kill(pid, number);
+  };
+  signal(SIGSTOP);
+  Later(now + pause, "SIGCONT database", [this, signal] {
+    signal(SIGCONT);
+    database_down_ = false;
+  });
+}
+
+void Faults::StartImpostor(absl::Time now) {
+  const int worker = DrawInt(cluster_->workers());
+  const absl::Duration pause = Draw(absl::Seconds(2), absl::Seconds(12));
+  if (impostor_) return;
+  impostor_ = true;
+  note_(absl::StrCat("a second ", cluster_->Name(worker), " for ",
+                     Seconds(pause)));
+  ++counts_["duplicate name"];
+  cluster_->StartImpostor(worker);
+  Later(now + pause, "kill -9 the second " + cluster_->Name(worker), [this] {
+    cluster_->KillImpostor();
+    impostor_ = false;
+  });
 }
 
 }  // namespace comera::e2e

@@ -4,17 +4,24 @@
 #include <functional>
 #include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "tests/e2e/chaos/cluster.h"
+#include "tests/e2e/chaos/holder_away.h"
+#include "tests/e2e/chaos/network.h"
+#include "tests/e2e/chaos/proxy.h"
 
 namespace comera::e2e {
 
 // Disturbs a cluster at random times, in random ways, and undoes it a random
-// time later: SIGKILL and SIGSTOP of the coordinator, workers and members, full
-// disks, jumps of the clock. A seed determines the decisions; their effect
+// time later: SIGKILL and SIGSTOP of coordinators, workers, members and the
+// database, full, slow and failing disks, clocks that jump or are wrong from
+// the start, networks that lose packets, delay them or go silent in one
+// direction, second workers of the same name, holders of checkpoints that are
+// away when they are needed. A seed determines the decisions; their effect
 // depends on what runs at the time. Not thread-safe.
 class Faults {
  public:
@@ -22,12 +29,18 @@ class Faults {
     uint64_t seed = 1;
     // The mean time between two faults.
     absl::Duration interval = absl::Seconds(3);
-    // The file that shifts the clocks of the coordinator and the workers; empty
-    // leaves their clocks alone.
-    std::string clock_file;
+    // The kinds of faults (Kinds()); empty: all.
+    std::set<std::string> only;
+    // The cluster's own network, proxy and database; null: they are left alone.
+    ChaosNetwork* network = nullptr;
+    ChaosProxy* proxy = nullptr;
+    server::PostgresServer* database = nullptr;
     // The most seconds by which clocks are off.
     int clock_jump_s = 20;
   };
+
+  // The names of all kinds of faults.
+  static std::vector<std::string> Kinds();
 
   // `note` gets a line per fault.
   Faults(const Options& options, ChaosCluster* cluster,
@@ -47,11 +60,41 @@ class Faults {
     std::function<void()> action;
   };
 
+  struct Kind {
+    const char* name;
+    int weight;
+    void (Faults::*strike)(absl::Time now);
+  };
+  static const std::vector<Kind>& AllKinds();
+
   void Strike(absl::Time now);
+  void StrikeCoordinator(absl::Time now);
+  void StrikeWorker(absl::Time now);
+  void StopLeader(absl::Time now);
   void StrikeProcess(int which, absl::Time now);
+  void KillFor(int which, absl::Duration pause, absl::Time now);
+  void StopFor(int which, absl::Duration pause, absl::Time now);
   void StrikeMember(absl::Time now);
-  void FillDisk(absl::Time now);
+  void FillWorkerDisk(absl::Time now);
+  void FillCoordinatorDisk(absl::Time now);
+  void FillDisk(int which, absl::Time now);
+  void BreakDisk(absl::Time now);
   void MoveClock(absl::Time now);
+  void StartWithWrongClock(absl::Time now);
+  void SilenceWorker(absl::Time now);
+  void SilencePeers(absl::Time now);
+  void SilenceDatabase(absl::Time now);
+  // `address` is that at which the first calls the second.
+  void Silence(const std::string& first, const std::string& second,
+               const std::string& address, absl::Time now);
+  void SilenceByProxy(int worker, absl::Time now);
+  void LosePackets(absl::Time now);
+  void DelayPackets(absl::Time now);
+  void StrikeDatabase(absl::Time now);
+  void StartImpostor(absl::Time now);
+  void ClaimHolder(absl::Time now);
+  // Stops the holder of the paused job's checkpoint, once there is one.
+  void WatchHolder(absl::Time now);
   void Later(absl::Time when, std::string what, std::function<void()> action);
   absl::Duration Draw(absl::Duration low, absl::Duration high);
   int DrawInt(int n) { return static_cast<int>(random_() % n); }
@@ -60,11 +103,21 @@ class Faults {
   ChaosCluster* const cluster_;
   const std::function<void(const std::string&)> note_;
   std::mt19937_64 random_;
+  HolderAway holder_away_;
   bool healed_ = false;
   absl::Time next_ = absl::InfinitePast();
   std::vector<Undo> undo_;
   // Processes that are stopped or dead and therefore not chosen again.
   std::map<int, bool> down_;
+  // Workers whose disk fails, which may end at their start.
+  std::map<int, bool> bad_disk_;
+  // Processes whose clock was wrong when they started.
+  std::map<int, bool> wrong_clock_;
+  // Addresses, and groups of the proxy, that are cut off.
+  std::map<std::string, bool> silent_;
+  std::map<int, ChaosProxy::Manner> manners_;
+  bool losing_ = false, delaying_ = false, database_down_ = false,
+       impostor_ = false;
   std::map<std::string, int> counts_;
 };
 

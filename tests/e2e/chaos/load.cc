@@ -6,70 +6,52 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/dataset_client.h"
+#include "client/local_files.h"
+#include "common/status_macros.h"
+#include "grpcpp/grpcpp.h"
+#include "proto/job_state.h"
+#include "tests/e2e/chaos/specs.h"
 
 namespace comera::e2e {
 namespace {
 
 constexpr auto kLookInterval = std::chrono::milliseconds(500);
-// More than any chaos run takes from a job.
-constexpr int kRetries = 1000;
+// In units of rounds.
+constexpr int kSweepEvery = 40, kForkEvery = 4;
+// Succeeded jobs among which an early stage is looked for.
+constexpr int64_t kLookedAt = 30;
 
-client::TrainingClient::Options ClientOptions() {
+}  // namespace
+
+std::shared_ptr<grpc::Channel> AnyCoordinator(const std::string& addresses) {
+  return grpc::CreateChannel("ipv4:" + addresses,
+                             grpc::InsecureChannelCredentials());
+}
+
+client::TrainingClient::Options ChaosClientOptions() {
   client::TrainingClient::Options options;
   options.timeout = absl::Seconds(10);
   options.attempt_timeout = absl::Seconds(5);
   return options;
 }
 
-}  // namespace
-
-std::vector<v1::JobSpec> ChaosSpecs(const std::string& corpus, int steps) {
-  v1::JobSpec spec;
-  v1::ModelSpec& model = *spec.mutable_model();
-  model.set_family(v1::ModelSpec::MASKED_LM);
-  model.set_layers(1);
-  model.set_hidden(32);
-  model.set_ffn(64);
-  model.set_heads(2);
-  v1::DataSpec& data = *spec.mutable_data();
-  data.mutable_code_directory()->add_roots(corpus);
-  data.mutable_code_directory()->add_globs("*.py");
-  data.mutable_code_directory()->set_validation_fraction(0.1);
-  data.mutable_tokenizer()->set_kind(v1::TokenizerSpec::BYTE_BPE);
-  data.mutable_tokenizer()->set_train_vocabulary_size(400);
-  data.set_max_length(32);
-  spec.mutable_objective()->mutable_early()->set_steps(steps);
-  v1::TrainingSpec& training = *spec.mutable_training();
-  training.set_batch_size(8);
-  // Reports every step, so that a step trained twice would be seen.
-  training.set_report_every_steps(1);
-  training.set_validate_every_steps(steps);
-  training.set_validation_samples(32);
-  spec.mutable_checkpoint()->set_every_steps(25);
-  v1::ResourceSpec& resources = *spec.mutable_resources();
-  resources.set_device(v1::ResourceSpec::CPU);
-  resources.set_threads_per_process(1);
-  spec.mutable_retries()->set_infrastructure(kRetries);
-  // Failures of training itself are not retried: a job that runs out of memory
-  // or diverges here is a bug.
-  std::vector<v1::JobSpec> specs;
-  for (int ranks : {1, 2}) {
-    for (int seed : {1, 2, 3}) {
-      resources.set_processes(ranks);
-      training.set_seed(seed);
-      spec.set_display_name(absl::StrCat("ranks-", ranks, "-seed-", seed));
-      specs.push_back(spec);
-    }
-  }
-  return specs;
+absl::Status UploadChaosDataset(const std::string& addresses,
+                                const std::string& corpus) {
+  ASSIGN_OR_RETURN(const client::LocalFiles files,
+                   client::FindLocalFiles({corpus}));
+  client::DatasetClient datasets(AnyCoordinator(addresses),
+                                 ChaosClientOptions());
+  return datasets.Upload(kChaosDataset, files.files, {}, {}).status();
 }
 
-ChaosLoad::ChaosLoad(const std::string& address, std::vector<v1::JobSpec> specs,
-                     int under_way, int total)
-    : client_(client::TrainingClient::Connect(address, ClientOptions())),
-      specs_(std::move(specs)),
-      under_way_(under_way),
-      total_(total) {
+ChaosLoad::ChaosLoad(const Options& options, std::vector<v1::JobSpec> specs)
+    : options_(options),
+      client_(client::TrainingClient::Connect(options.addresses,
+                                              ChaosClientOptions())),
+      sweeps_(AnyCoordinator(options.addresses), ChaosClientOptions()),
+      owner_(client_.get(), options.addresses, options.plain),
+      specs_(std::move(specs)) {
   thread_ = std::thread([this] { Loop(); });
 }
 
@@ -80,6 +62,8 @@ ChaosLoad::~ChaosLoad() {
   }
   changed_.notify_all();
   client_->Stop();
+  sweeps_.Stop();
+  owner_.Stop();
   thread_.join();
 }
 
@@ -97,30 +81,128 @@ void ChaosLoad::Loop() {
 }
 
 void ChaosLoad::Round() {
-  const auto jobs = client_->List(
-      {v1::QUEUED, v1::STARTING, v1::RUNNING, v1::CANCELLING, v1::PAUSED}, 0);
+  const auto jobs =
+      client_->List({v1::QUEUED, v1::STARTING, v1::RUNNING, v1::CANCELLING,
+                     v1::PAUSED, v1::FAILED, v1::CANCELLED},
+                    0);
   if (!jobs.ok()) return;
   bool finishing;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     finishing = finishing_;
-    idle_ = jobs->empty() && !unsure_;
+  }
+  if (options_.meddle) {
+    if (unsure_of_sweep_ || (!finishing && round_ % kSweepEvery == 1)) {
+      SubmitSweep();
+    }
+    owner_.Act(*jobs, finishing);
+  }
+  if (!options_.plain && early_stage_.empty() && round_ % kForkEvery == 0) {
+    FindEarlyStage();
+  }
+  ++round_;
+  int under_way = 0;
+  bool idle = !pending_ && !unsure_of_sweep_ && (!finishing || SweepsEnded());
+  for (const v1::Job& job : *jobs) {
+    const bool active = !IsFinal(job.state());
+    if (active) ++under_way;
+    if (active || (options_.meddle && owner_.MayGoOn(job))) idle = false;
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    idle_ = idle;
+    wishes_ = owner_.wishes();
+    wrong_answers_ = owner_.wrong_answers();
   }
   changed_.notify_all();
-  for (int i = static_cast<int>(jobs->size()); i < under_way_; ++i) {
-    if (!unsure_ && (finishing || (total_ > 0 && next_ >= total_))) return;
-    const std::string request = absl::StrCat("chaos-", next_);
-    client::TrainingClient::SubmitOptions options;
-    options.request_id = request;
-    const auto job = client_->Submit(specs_[next_ % specs_.size()], options);
-    // Sent again in the next round, because it may have been accepted.
-    unsure_ = !job.ok();
-    if (unsure_) return;
-    ++next_;
-    std::lock_guard<std::mutex> lock(mutex_);
-    idle_ = false;
-    accepted_[request] = job->name();
+  while (under_way++ < options_.under_way) {
+    if (!Submit(finishing)) return;
   }
+}
+
+void ChaosLoad::FindEarlyStage() {
+  const auto jobs = client_->List({v1::SUCCEEDED}, kLookedAt);
+  if (!jobs.ok()) return;
+  for (const v1::Job& job : *jobs) {
+    if (!LeavesEarlyStage(job.spec())) continue;
+    for (const v1::Checkpoint& checkpoint : job.checkpoints()) {
+      if (checkpoint.has_file()) early_stage_ = checkpoint.name();
+    }
+  }
+}
+
+bool ChaosLoad::Submit(bool finishing) {
+  if (!pending_) {
+    const bool enough = options_.total > 0 && next_ >= options_.total;
+    if (finishing || enough) return false;
+    v1::JobSpec spec = specs_[next_ % specs_.size()];
+    if (StartsFromEarlyStage(spec)) {
+      if (early_stage_.empty() && options_.total > 0) return false;
+      if (early_stage_.empty()) {
+        spec = specs_.front();
+      } else {
+        spec.mutable_start_from()->set_checkpoint(early_stage_);
+      }
+    }
+    pending_ = std::move(spec);
+  }
+  const std::string request = absl::StrCat("chaos-", next_);
+  client::TrainingClient::SubmitOptions options;
+  options.request_id = request;
+  const auto job = client_->Submit(*pending_, options);
+  // Sent again in the next round, because it may have been accepted.
+  if (!job.ok()) return false;
+  pending_.reset();
+  ++next_;
+  std::lock_guard<std::mutex> lock(mutex_);
+  idle_ = false;
+  accepted_[request] = job->name();
+  return true;
+}
+
+void ChaosLoad::SubmitSweep() {
+  v1::SweepSpec spec;
+  *spec.mutable_job() = specs_.front();
+  spec.mutable_job()->set_display_name("sweep");
+  spec.mutable_grid()->add_seeds(1);
+  spec.mutable_grid()->add_seeds(2);
+  client::SweepClient::SubmitOptions options;
+  options.request_id = absl::StrCat("chaos-sweep-", next_sweep_);
+  const auto sweep = sweeps_.Submit(spec, options);
+  unsure_of_sweep_ = !sweep.ok();
+  if (unsure_of_sweep_) return;
+  ++next_sweep_;
+  std::lock_guard<std::mutex> lock(mutex_);
+  accepted_sweeps_.push_back(sweep->name());
+}
+
+bool ChaosLoad::SweepsEnded() {
+  const auto sweeps = ReadSweeps();
+  if (!sweeps.ok()) return false;
+  for (const auto& [name, sweep] : *sweeps) {
+    if (sweep.state() == v1::Sweep::ACTIVE ||
+        sweep.state() == v1::Sweep::CANCELLING) {
+      return false;
+    }
+  }
+  return true;
+}
+
+absl::StatusOr<std::map<std::string, v1::Sweep>> ChaosLoad::ReadSweeps() {
+  std::map<std::string, v1::Sweep> sweeps;
+  for (const std::string& name : accepted_sweeps()) {
+    auto sweep = sweeps_.Get(name);
+    // What is not known is missing from the answer.
+    if (absl::IsNotFound(sweep.status())) continue;
+    if (!sweep.ok()) return sweep.status();
+    sweeps[name] = *std::move(sweep);
+  }
+  return sweeps;
+}
+
+std::vector<std::string> ChaosLoad::accepted_sweeps() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return accepted_sweeps_;
 }
 
 bool ChaosLoad::Finish(absl::Duration limit) {
@@ -130,6 +212,16 @@ bool ChaosLoad::Finish(absl::Duration limit) {
   idle_ = false;
   return changed_.wait_for(lock, absl::ToChronoMilliseconds(limit),
                            [this] { return idle_; });
+}
+
+std::map<std::string, Wishes> ChaosLoad::wishes() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return wishes_;
+}
+
+std::vector<std::string> ChaosLoad::wrong_answers() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return wrong_answers_;
 }
 
 std::map<std::string, std::string> ChaosLoad::accepted() const {

@@ -5,54 +5,108 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/sweep_client.h"
 #include "client/training_client.h"
 #include "comera/v1/job.pb.h"
+#include "comera/v1/sweep_service.pb.h"
+#include "tests/e2e/chaos/evidence.h"
+#include "tests/e2e/chaos/owner.h"
+
+namespace grpc {
+class Channel;
+}
 
 namespace comera::e2e {
 
-// Returns small jobs over the text in `corpus`: one and two members, several
-// seeds. No two differ only by name; their display_name distinguishes them.
-std::vector<v1::JobSpec> ChaosSpecs(const std::string& corpus, int steps);
+// The options of clients of a service that is being disturbed: calls end within
+// seconds, and their callers try again.
+client::TrainingClient::Options ChaosClientOptions();
+
+// A channel that tries all coordinators, each of which passes calls on to the
+// leader.
+std::shared_ptr<grpc::Channel> AnyCoordinator(const std::string& addresses);
+
+// Uploads the folder as the dataset that ChaosSpecs() names.
+absl::Status UploadChaosDataset(const std::string& addresses,
+                                const std::string& corpus);
 
 // A client that keeps a number of jobs under way, on a thread of its own from
 // construction to Finish(). It repeats a submission under its request id until
-// the coordinator accepts it.
+// a coordinator accepts it.
 class ChaosLoad {
  public:
-  // `total` is the number of jobs to submit; 0 means as many as time allows.
-  ChaosLoad(const std::string& address, std::vector<v1::JobSpec> specs,
-            int under_way, int total);
+  struct Options {
+    // The addresses of all coordinators, separated by commas.
+    std::string addresses;
+    int under_way = 20;
+    // The number of jobs to submit; 0 means as many as time allows.
+    int total = 0;
+    // Whether to act as the jobs' owner, and to submit sweeps.
+    bool meddle = false;
+    // Whether the owner only pauses and resumes jobs, and none starts from
+    // another.
+    bool plain = false;
+  };
+  ChaosLoad(const Options& options, std::vector<v1::JobSpec> specs);
   ~ChaosLoad();
 
-  // Stops submitting and waits until every job is final. Returns false if that
-  // takes longer than `limit`.
+  // Stops submitting, resumes what is paused, failed or was cancelled, and
+  // waits until every job and sweep is final. Returns false if that takes
+  // longer than `limit`.
   bool Finish(absl::Duration limit);
   // The request id and job of each accepted submission.
   std::map<std::string, std::string> accepted() const;
+  std::vector<std::string> accepted_sweeps() const;
+  // What was asked of the jobs, and answered wrongly.
+  std::map<std::string, Wishes> wishes() const;
+  std::vector<std::string> wrong_answers() const;
+  // The accepted sweeps as they are now. A status of the client: the service
+  // does not answer.
+  absl::StatusOr<std::map<std::string, v1::Sweep>> ReadSweeps();
 
  private:
   void Loop();
   // Checks the jobs once and submits new ones in place of those that ended.
   void Round();
+  // Submits the next job, or the same one again; returns whether one was
+  // accepted.
+  bool Submit(bool finishing);
+  // Looks for a job whose early stage others can start from.
+  void FindEarlyStage();
+  // Submits the next sweep, or the same one again until it is accepted.
+  void SubmitSweep();
+  bool SweepsEnded();
   bool Stopping() const;
 
+  const Options options_;
   const std::unique_ptr<client::TrainingClient> client_;
+  client::SweepClient sweeps_;
+  JobOwner owner_;  // used by the thread alone
   const std::vector<v1::JobSpec> specs_;
-  const int under_way_, total_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool finishing_ = false, stopping_ = false;    // guarded by mutex_
   bool idle_ = false;                            // guarded by mutex_
   std::map<std::string, std::string> accepted_;  // guarded by mutex_
+  std::vector<std::string> accepted_sweeps_;     // guarded by mutex_
+  std::map<std::string, Wishes> wishes_;         // guarded by mutex_
+  std::vector<std::string> wrong_answers_;       // guarded by mutex_
   // The following members are used by the thread alone.
   int next_ = 0;
-  // Whether submission next_ was sent and not answered.
-  bool unsure_ = false;
+  // Submission next_, until it is accepted.
+  std::optional<v1::JobSpec> pending_;
+  // Whether sweep next_sweep_ was sent and not answered.
+  bool unsure_of_sweep_ = false;
+  // The checkpoint that holds an early stage; empty: none is known yet.
+  std::string early_stage_;
+  int round_ = 0, next_sweep_ = 0;
   std::thread thread_;
 };
 

@@ -4,6 +4,7 @@
 #include <cuda_ptx_on_host.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include "tests/fakes/cuda/fake_state.h"
@@ -101,6 +102,12 @@ void Multiply(const GemmCall& call, int64_t matrix) {
   }
 }
 
+// Whether vector loads of 16 bytes reach every column.
+bool Aligned(const void* data, cudaDataType type, int64_t ld) {
+  const int64_t size = type == CUDA_R_16BF ? 2 : 4;
+  return reinterpret_cast<uintptr_t>(data) % 16 == 0 && ld * size % 16 == 0;
+}
+
 bool Known(cudaDataType type) {
   return type == CUDA_R_32F || type == CUDA_R_16BF;
 }
@@ -175,6 +182,16 @@ cublasStatus_t cublasGemmStridedBatchedEx_64(
   if (comera::fake_cuda::CountLaunch() != cudaSuccess) {
     return CUBLAS_STATUS_EXECUTION_FAILED;
   }
+  comera::fake_cuda::NotedWork noted;
+  noted.kind = comera::fake_cuda::NotedWork::kProduct;
+  noted.m = m;
+  noted.n = n;
+  noted.k = k;
+  noted.transpose_a = turn_a;
+  noted.transpose_b = turn_b;
+  noted.misaligned = !Aligned(a, a_type, lda) || !Aligned(b, b_type, ldb) ||
+                     !Aligned(c, c_type, ldc);
+  if (comera::fake_cuda::Note(noted)) return CUBLAS_STATUS_SUCCESS;
   return Status(comera::fake_cuda::Enqueue(handle->stream, [call] {
     for (int64_t i = 0; i < call.batch; ++i) Multiply(call, i);
     return cudaSuccess;

@@ -49,6 +49,9 @@ cudaError_t EnqueueKernel(const cudaLaunchConfig_t& config, const void* kernel,
   if (const cudaError_t fault = CountLaunch(); fault != cudaSuccess) {
     return Return(fault);
   }
+  NotedWork noted;
+  noted.blocks = int64_t{grid.x} * grid.y * grid.z;
+  if (Note(noted)) return cudaSuccess;
   GridShape shape;
   shape.grid = grid;
   shape.block = block;

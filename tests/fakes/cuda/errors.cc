@@ -21,6 +21,7 @@ struct Faults {
   Fault launch, allocation;
   Counts counts;
   FakeDevice device;
+  std::vector<NotedWork>* noted = nullptr;
 };
 Faults& State() {
   static Faults* const faults = new Faults;
@@ -75,6 +76,23 @@ void CountGraphLaunch() {
   ++State().counts.graph_launches;
 }
 
+void NoteWork(std::vector<NotedWork>* list) {
+  const std::lock_guard<std::mutex> lock(State().mutex);
+  State().noted = list;
+}
+
+bool Note(const NotedWork& work) {
+  const std::lock_guard<std::mutex> lock(State().mutex);
+  if (State().noted == nullptr) return false;
+  State().noted->push_back(work);
+  return true;
+}
+
+bool IsNoting() {
+  const std::lock_guard<std::mutex> lock(State().mutex);
+  return State().noted != nullptr;
+}
+
 void FailLaunch(int64_t n, cudaError_t code) {
   const std::lock_guard<std::mutex> lock(State().mutex);
   State().launch = {n, code};
@@ -114,6 +132,7 @@ void Reset() {
   State().launch = {};
   State().allocation = {};
   State().device = {};
+  State().noted = nullptr;
   Counts counts;
   counts.device_bytes = State().counts.device_bytes;
   counts.pinned_bytes = State().counts.pinned_bytes;

@@ -8,6 +8,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace comera::fake_cuda {
 
@@ -39,6 +40,26 @@ struct Counts {
   int64_t pinned_bytes = 0;
 };
 Counts CurrentCounts();
+
+// What was enqueued on a stream while it was noted instead of done.
+struct NotedWork {
+  enum Kind { kKernel, kProduct, kCopy, kFill };
+  Kind kind = kKernel;
+  int64_t blocks = 0;  // a kernel's
+  // A product of cuBLAS: by columns, so that n and m are the rows and columns
+  // of a matrix by rows.
+  int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;
+  // Whether an operand's address or leading dimension is no multiple of 16
+  // bytes.
+  bool misaligned = false;
+  // Bytes that a copy within the device, or a fill, writes.
+  int64_t bytes = 0;
+};
+// Until the next call, or Reset, work of all streams is appended to `list`, or
+// with null done again. Copies from and to the host are neither noted nor done
+// in between.
+void NoteWork(std::vector<NotedWork>* list);
 
 // Forgets faults and errors, sets the device and the order of the calling
 // thread back. Memory stays allocated; counts of events start from 0.

@@ -38,7 +38,11 @@ void AddBytes(int64_t device, int64_t pinned);
 
 FakeDevice CurrentDevice();
 
-// Records `work` if the stream captures, else runs it.
+// Whether work is noted instead of done (NoteWork); then `work` has been.
+bool Note(const NotedWork& work);
+bool IsNoting();
+
+// Records `work` if the stream captures, else runs it unless work is noted.
 cudaError_t Enqueue(cudaStream_t stream,
                     const std::function<cudaError_t()>& work);
 bool IsCapturing(cudaStream_t stream);

@@ -10,6 +10,7 @@
 
 #include "common/status_matchers.h"
 #include "gtest/gtest.h"
+#include "kernels/contraction/ttm_expansion.h"
 #include "kernels/contraction/ttm_index.h"
 #include "kernels/contraction/ttm_plan.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -93,6 +94,41 @@ class TtmChainTest : public ::testing::TestWithParam<TtmShape> {
 
   const std::unique_ptr<Backend> backend_ = CreateCpuBackend({});
 };
+
+TEST_P(TtmChainTest, TheWholeTableAtOnce) {
+  const TtmShape shape = GetParam();
+  const TestCores cores(shape);
+  const DoubleMatrix dense = reference::DenseMatrix(shape, cores.exact());
+  std::vector<float> c(dense.values.size());
+  for (size_t i = 0; i < c.size(); ++i) {
+    c[i] = static_cast<float>((i * 37) % 19) / 16 - 0.5f;
+  }
+  const auto differences =
+      cores.Differences([&](const std::vector<DoubleMatrix>& changed) {
+        const DoubleMatrix w = reference::DenseMatrix(shape, changed);
+        double loss = 0;
+        for (size_t i = 0; i < c.size(); ++i) loss += c[i] * w.values[i];
+        return loss;
+      });
+  ASSERT_OK_AND_ASSIGN(const TtmExpansion expansion,
+                       TtmExpansion::Create(shape));
+  ASSERT_EQ(expansion.rows(), dense.rows);
+  ASSERT_EQ(expansion.cols(), dense.cols);
+  TestMemory kept(expansion.kept_size()), scratch(expansion.scratch_size());
+  TestMemory table(static_cast<int64_t>(c.size()));
+  ASSERT_OK(expansion.Forward(backend_.get(), cores.cores(), kept.data(),
+                              scratch.data(), table.data()));
+  kept.CheckMargin();
+  scratch.CheckMargin();
+  table.CheckMargin();
+  Rows rows(TableRows());
+  std::iota(rows.begin(), rows.end(), 0);
+  CompareRows(rows, dense, {table.data(), table.data() + c.size()});
+  ASSERT_OK(expansion.Backward(backend_.get(), cores.cores(), kept.data(),
+                               c.data(), cores.grads(), scratch.data()));
+  scratch.CheckMargin();
+  cores.CompareGradients(differences);
+}
 
 TEST_P(TtmChainTest, EveryRow) {
   Rows rows(TableRows());

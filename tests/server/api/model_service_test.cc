@@ -50,6 +50,10 @@ class ModelServiceTest : public ServerFixture {
       artifact.set_size_parameters(size);
       *artifact.add_files() = config;
       EXPECT_TRUE(Upload(artifact.name(), 1, config, kConfig).ok());
+      // Its header has 100 bytes.
+      const std::string weights(static_cast<size_t>(4 * size + 100), 'w');
+      *artifact.add_files() = Describe("model.safetensors", weights);
+      EXPECT_TRUE(Upload(artifact.name(), 1, artifact.files(1), weights).ok());
       return artifact;
     };
     *rank.add_target_models() = model("target-1", 0.5, 2000);
@@ -76,6 +80,43 @@ class ModelServiceTest : public ServerFixture {
     request.set_name(name);
     v1::DeleteModelResponse response;
     return models_->DeleteModel(Context().get(), request, &response);
+  }
+  grpc::Status DeleteJob(const std::string& name) {
+    v1::DeleteJobRequest request;
+    request.set_name(name);
+    v1::DeleteJobResponse response;
+    return training_->DeleteJob(Context().get(), request, &response);
+  }
+  StatusCode Pin(const std::string& name) {
+    v1::PinModelRequest request;
+    request.set_name(name);
+    v1::Model model;
+    return models_->PinModel(Context().get(), request, &model).error_code();
+  }
+  StatusCode SetAlias(const std::string& alias, const std::string& model) {
+    v1::SetModelAliasRequest request;
+    request.set_alias(alias);
+    request.set_model(model);
+    v1::Model answer;
+    return models_->SetModelAlias(Context().get(), request, &answer)
+        .error_code();
+  }
+  // The model that it stands for; empty: none.
+  std::string Alias(const std::string& alias) {
+    v1::GetModelAliasRequest request;
+    request.set_name(alias);
+    v1::Model model;
+    const grpc::Status status =
+        models_->GetModelAlias(Context().get(), request, &model);
+    EXPECT_TRUE(status.ok() || status.error_code() == StatusCode::NOT_FOUND);
+    return model.name();
+  }
+  StatusCode EndAlias(const std::string& alias) {
+    v1::DeleteModelAliasRequest request;
+    request.set_name(alias);
+    v1::DeleteModelAliasResponse response;
+    return models_->DeleteModelAlias(Context().get(), request, &response)
+        .error_code();
   }
   static std::vector<std::string> Names(const v1::ListModelsResponse& page) {
     std::vector<std::string> names;
@@ -112,7 +153,7 @@ TEST_F(ModelServiceTest, ListsTheModelsOfAllJobsInPages) {
   EXPECT_TRUE(page.models(0).pareto_optimal());
   EXPECT_TRUE(page.models(1).pareto_optimal());
   EXPECT_FALSE(page.models(2).pareto_optimal());  // beaten by target-2
-  EXPECT_EQ(page.models(1).size_bytes(), 4000);
+  EXPECT_EQ(page.models(1).size_bytes(), 4100);
   filtered.clear_labels();
   filtered.set_job(second);
   ASSERT_TRUE(List(filtered, &page).ok());
@@ -172,6 +213,93 @@ TEST_F(ModelServiceTest, DeletesAModelWithItsFiles) {
   EXPECT_EQ(Delete("jobs/x").error_code(), StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(Delete("jobs/none/models/final").error_code(),
             StatusCode::NOT_FOUND);
+}
+
+TEST_F(ModelServiceTest, NothingDeletesAPinnedModel) {
+  const std::string job = FinishedJob("a");
+  const std::string name = job + "/models/target-1";
+  ASSERT_EQ(Pin(name), StatusCode::OK);
+  ASSERT_EQ(Pin(name), StatusCode::OK);
+  EXPECT_EQ(Delete(name).error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(DeleteJob(job).error_code(), StatusCode::FAILED_PRECONDITION);
+  Restart();
+  EXPECT_TRUE(Get(job).models(0).pinned());
+  EXPECT_EQ(Delete(name).error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_TRUE(std::filesystem::exists(options_.data_dir + "/artifacts/" +
+                                      job.substr(5) + "/target-1"));
+  // The others are as before.
+  EXPECT_EQ(Delete(job + "/models/target-2").error_code(), StatusCode::OK);
+  v1::UnpinModelRequest unpin;
+  unpin.set_name(name);
+  v1::Model model;
+  ASSERT_TRUE(models_->UnpinModel(Context().get(), unpin, &model).ok());
+  EXPECT_EQ(model.name(), name);
+  EXPECT_FALSE(model.artifact().pinned());
+  EXPECT_EQ(Delete(name).error_code(), StatusCode::OK);
+  EXPECT_EQ(Pin(name), StatusCode::NOT_FOUND);
+  EXPECT_EQ(Pin("jobs/x"), StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(ModelServiceTest, AnAliasStandsForOneModelAndKeepsIt) {
+  const std::string first = FinishedJob("a") + "/models/final";
+  const std::string second = FinishedJob("b") + "/models/final";
+  const std::string alias = "models/intents@production";
+  EXPECT_EQ(Alias(alias), "");
+  ASSERT_EQ(SetAlias(alias, first), StatusCode::OK);
+  ASSERT_EQ(SetAlias("models/intents@old", first), StatusCode::OK);
+  EXPECT_EQ(Alias(alias), first);
+  EXPECT_EQ(Delete(first).error_code(), StatusCode::FAILED_PRECONDITION);
+  // It moves, and with it what it protects.
+  ASSERT_EQ(SetAlias(alias, second), StatusCode::OK);
+  Restart();
+  EXPECT_EQ(Alias(alias), second);
+  EXPECT_EQ(Alias("models/intents@old"), first);
+  EXPECT_EQ(Delete(second).error_code(), StatusCode::FAILED_PRECONDITION);
+  ASSERT_EQ(EndAlias("models/intents@old"), StatusCode::OK);
+  EXPECT_EQ(EndAlias("models/intents@old"), StatusCode::NOT_FOUND);
+  EXPECT_EQ(Delete(first).error_code(), StatusCode::OK);
+  EXPECT_EQ(SetAlias(alias, first), StatusCode::NOT_FOUND);
+  EXPECT_EQ(Alias(alias), second);
+  for (const char* bad : {"models/a", "models/a@", "models/@b", "models/A@b",
+                          "models/a@b@c", "models/../x@b", "a@b"}) {
+    EXPECT_EQ(SetAlias(bad, second), StatusCode::INVALID_ARGUMENT) << bad;
+  }
+  v1::ListModelsRequest request;
+  v1::ListModelsResponse page;
+  request.set_kept(true);
+  ASSERT_TRUE(List(request, &page).ok());
+  EXPECT_THAT(Names(page), ElementsAre(second));
+  request.clear_kept();
+  request.set_text("@Production");
+  ASSERT_TRUE(List(request, &page).ok());
+  EXPECT_THAT(Names(page), ElementsAre(second));
+  request.set_text(std::string(257, 'x'));
+  EXPECT_EQ(List(request, &page).error_code(), StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(ModelServiceTest, AModelHasAtMostSixteenAliases) {
+  const std::string model = FinishedJob("a") + "/models/final";
+  for (int i = 0; i < 16; ++i) {
+    ASSERT_EQ(SetAlias("models/m@a" + std::to_string(i), model),
+              StatusCode::OK);
+  }
+  EXPECT_EQ(SetAlias("models/m@a0", model), StatusCode::OK);
+  EXPECT_EQ(SetAlias("models/m@more", model), StatusCode::RESOURCE_EXHAUSTED);
+}
+
+TEST_F(ModelServiceTest, DeletesAFinishedJobWithItsFiles) {
+  const std::string job = FinishedJob("a");
+  const std::string other = Create(TestSpec(1)).name();
+  EXPECT_EQ(DeleteJob(other).error_code(), StatusCode::FAILED_PRECONDITION);
+  ASSERT_EQ(DeleteJob(job).error_code(), StatusCode::OK);
+  EXPECT_EQ(DeleteJob(job).error_code(), StatusCode::NOT_FOUND);
+  EXPECT_EQ(DeleteJob("x").error_code(), StatusCode::INVALID_ARGUMENT);
+  Restart();
+  v1::Model model;
+  EXPECT_EQ(GetModel(job + "/models/final", &model).error_code(),
+            StatusCode::NOT_FOUND);
+  EXPECT_FALSE(std::filesystem::exists(options_.data_dir + "/artifacts/" +
+                                       job.substr(5)));
 }
 
 TEST_F(ModelServiceTest, ListsCheckpoints) {

@@ -50,6 +50,32 @@ TEST(PrepareJob, RefusesSpecificationsThatAreLargeToKeep) {
                        HasSubstr("of at most 65536")));
 }
 
+// What is stored is the specification with its defaults.
+TEST(PrepareJob, DefaultsCountAsWell) {
+  v1::CreateJobRequest request = Request();
+  const auto fill = [&](size_t bytes) {
+    auto& roots = *request.mutable_spec()
+                       ->mutable_data()
+                       ->mutable_code_directory()
+                       ->mutable_roots();
+    roots.Clear();
+    while (request.spec().ByteSizeLong() + 4100 < bytes) {
+      roots.Add("/" + std::string(4000, 'x'));
+    }
+    const size_t left = bytes - request.spec().ByteSizeLong();
+    roots.Add("/" + std::string(left - 5, 'y'));
+  };
+  fill(60000);
+  ASSERT_OK(PrepareJob(request, {}));
+  // Just within the limit as it comes in, and beyond it as it would be kept.
+  fill(65500);
+  ASSERT_LE(request.spec().ByteSizeLong(), 65536u);
+  ASSERT_GT(WithDefaults(request.spec()).ByteSizeLong(), 65536u);
+  EXPECT_THAT(PrepareJob(request, {}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("of at most 65536")));
+}
+
 TEST(PrepareJob, RefusesRequestsWithoutSpecAndUnprintableIds) {
   EXPECT_THAT(PrepareJob(v1::CreateJobRequest(), {}),
               StatusIs(absl::StatusCode::kInvalidArgument));

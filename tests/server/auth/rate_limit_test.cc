@@ -63,5 +63,21 @@ TEST(UserLimits, CountEachUserAlone) {
   EXPECT_OK(limits.ChargeRequest("alice"));
 }
 
+TEST(UserLimits, UploadsHaveTheirOwnLimit) {
+  StillClock clock;
+  UserLimits::Options options;
+  options.max_uploads = 1;
+  UserLimits limits(options, &clock);
+  EXPECT_OK(limits.OpenUpload("alice"));
+  EXPECT_OK(limits.OpenStream("alice"));
+  EXPECT_THAT(limits.OpenUpload("alice"),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_OK(limits.OpenUpload("bob"));
+  EXPECT_EQ(limits.refusals().uploads, 1);
+  EXPECT_EQ(limits.refusals().streams, 0);
+  limits.CloseUpload("alice");
+  EXPECT_OK(limits.OpenUpload("alice"));
+}
+
 }  // namespace
 }  // namespace comera::server

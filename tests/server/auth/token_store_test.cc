@@ -290,7 +290,7 @@ TEST_F(TokenStoreTest, AWorkersTokenBelongsToOneWorker) {
   EXPECT_TRUE(IsTokenOfWorker(group.token(), "rack1-7"));
   EXPECT_FALSE(IsTokenOfWorker(group.token(), "rack2-7"));
   // One of an earlier version, as it was stored.
-  EXPECT_TRUE(IsTokenOfWorker(v1::Token(), "anything"));
+  EXPECT_FALSE(IsTokenOfWorker(v1::Token(), "anything"));
 
   for (const char* bad : {"Rack", "a*b", "**", "a b"}) {
     request.set_worker_name(bad);
@@ -306,6 +306,23 @@ TEST_F(TokenStoreTest, AWorkersTokenBelongsToOneWorker) {
   request.set_role(v1::ROLE_USER);
   request.set_worker_name("gpu-1");
   EXPECT_THAT(Create(request), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(TokenRolesTest, ACertificateStandsForItsOwnWorker) {
+  EXPECT_TRUE(IsCertificateOfWorker("rack1", "rack1"));
+  EXPECT_TRUE(IsCertificateOfWorker("GPU_7.example", "gpu-7-example"));
+  // The Slurm script names the allocations of a node so.
+  EXPECT_TRUE(IsCertificateOfWorker("rack1", "rack1-4711"));
+  const std::string node(60, 'n');
+  EXPECT_TRUE(IsCertificateOfWorker(node, node));
+  EXPECT_TRUE(IsCertificateOfWorker(node, node.substr(0, 50) + "-12"));
+  for (const char* other :
+       {"rack2", "rack11", "rack1-", "rack1-a", "rack1-4-a", "rack", ""}) {
+    EXPECT_FALSE(IsCertificateOfWorker("rack1", other)) << other;
+  }
+  for (const char* worker : {"", "-1", "1"}) {
+    EXPECT_FALSE(IsCertificateOfWorker("", worker)) << worker;
+  }
 }
 
 class TicketOfficeTest : public TokenStoreTest {

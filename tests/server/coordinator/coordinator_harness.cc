@@ -122,11 +122,12 @@ void CoordinatorHarness::Advance(absl::Duration duration) {
   Schedule();
 }
 
-void CoordinatorHarness::Restart() {
+void CoordinatorHarness::Restart(absl::Duration lead) {
   std::vector<JobRecord> records;
   for (const auto& [name, record] : stored) records.push_back(record);
-  now += absl::Seconds(5);
+  now += absl::Seconds(5) + lead;
   coordinator = std::make_unique<Coordinator>(options_, &ids_);
+  if (lead > absl::ZeroDuration()) coordinator->DoubtClock(lead);
   coordinator->Load(std::move(records), now);
 }
 

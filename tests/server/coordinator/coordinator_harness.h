@@ -50,8 +50,9 @@ class CoordinatorHarness {
   // Lets the worker register, and then report its desired members in `phase`.
   v1::SynchronizeResponse Follow(Worker& worker, v1::MemberStatus::Phase phase);
   void Advance(absl::Duration duration);
-  // Starts a fresh coordinator with the stored records.
-  void Restart();
+  // Starts a fresh coordinator with the stored records. `lead`: its clock is so
+  // far ahead, and is not believed.
+  void Restart(absl::Duration lead = absl::ZeroDuration());
 
   // The job as it was stored last.
   const v1::Job& job(const std::string& name) { return stored.at(name).job(); }

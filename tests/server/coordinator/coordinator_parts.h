@@ -32,7 +32,7 @@ struct CoordinatorParts {
   JobTable jobs;
   WorkerTable workers;
   QueueTable queues;
-  CheckpointPeers peers{&jobs, &workers, "secret"};
+  CheckpointPeers peers{&options, &jobs, &workers};
   StartChooser starts{&options, &workers, &peers};
   WorkerExclusion exclusion{3, absl::Hours(1), &workers};
   FailureRecorder failures{&exclusion};

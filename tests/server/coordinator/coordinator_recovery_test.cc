@@ -525,6 +525,29 @@ TEST_F(RecoveryTest, AGangIsAdoptedWhenTheFirstOfItsWorkersIsBack) {
   EXPECT_EQ(h_.job(name).attempt(), 1);
 }
 
+TEST_F(RecoveryTest, AGangIsNotAdoptedOnceAMemberWasToldToStop) {
+  w1_.slots = w2_.slots = 1;
+  const std::string name = h_.Submit(2);
+  (void)h_.Sync(w1_);
+  h_.Follow(w2_, kRunning);
+  h_.Follow(w1_, kRunning);
+  ASSERT_EQ(h_.job(name).state(), v1::RUNNING);
+  for (int i = 0; i < 14; ++i) {
+    h_.Advance(absl::Seconds(5));
+    ASSERT_OK(h_.Sync(w1_));
+  }
+  // It is back, but not in time: the gang is ending, and so are its members.
+  EXPECT_THAT(h_.Sync(w2_)->desired(), SizeIs(0));
+  ASSERT_EQ(h_.job(name).state(), v1::RUNNING);
+  for (int i = 0; i < 14; ++i) {
+    h_.Advance(absl::Seconds(5));
+    EXPECT_THAT(h_.Sync(w2_)->desired(), SizeIs(0));
+  }
+  // The other one was lost too, while this one's member takes its time.
+  EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
+  EXPECT_EQ(h_.stored.at(name).infrastructure_losses(), 1);
+}
+
 TEST_F(RecoveryTest, MembersAreAdoptedAlsoAfterTheirCheckpointWasGivenUp) {
   const std::string name = RunningJob();
   w1_.reports = {Metrics(name, 1, 1, 100)};
@@ -589,6 +612,24 @@ TEST_F(RecoveryTest, AMemberThatDiedMeanwhileIsNotAdopted) {
   ASSERT_OK(h_.Sync(w1_));
   EXPECT_EQ(h_.stored.at(name).infrastructure_losses(), 1);
   EXPECT_NE(h_.job(name).state(), v1::RUNNING);
+}
+
+TEST_F(RecoveryTest, AClockThatIsNotBelievedSpendsNoTimeLimit) {
+  v1::JobSpec spec = TestSpec(2);
+  spec.mutable_time_limit()->set_seconds(60);
+  const std::string name = h_.Submit(spec);
+  h_.Follow(w1_, kRunning);
+  ASSERT_EQ(h_.job(name).state(), v1::RUNNING);
+  h_.Restart(absl::Hours(24 * 31));
+  h_.Follow(w1_, kRunning);
+  h_.Advance(absl::Seconds(1));
+  EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
+  // Corrected: what it ran meanwhile does not count as less than nothing.
+  h_.now -= absl::Hours(24 * 31);
+  h_.Restart();
+  h_.Follow(w1_, kRunning);
+  h_.Advance(absl::Seconds(1));
+  EXPECT_EQ(h_.job(name).state(), v1::RUNNING);
 }
 
 TEST_F(RecoveryTest, RetriesRefillWithProgress) {

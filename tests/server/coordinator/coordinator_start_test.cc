@@ -8,6 +8,7 @@
 #include "common/status_matchers.h"
 #include "server/coordinator/coordinator.h"
 #include "tests/server/coordinator/coordinator_fixture.h"
+#include "tests/server/prepared_test_job.h"
 
 namespace comera::server {
 namespace {
@@ -199,6 +200,70 @@ TEST_F(StartTest, AJobThatIsResumedWhileItsHolderIsAwayKeepsItsState) {
   EXPECT_THAT(Reason(), HasSubstr("which attempt 2 could not"));
   Restart(w1_);
   EXPECT_EQ(Told(w2_), "attempt 3: goes on from 1/2000 of w1");
+}
+
+TEST_F(StartTest, ACancelledJobIsResumedFromItsNewestState) {
+  RunTo2000();
+  ASSERT_OK(h_.Cancel(name_));
+  w1_.members.clear();
+  w2_.members.clear();
+  Pass(absl::Seconds(4), {&w1_, &w2_});
+  ASSERT_EQ(Job().state(), v1::CANCELLED);
+  Pass(absl::Hours(1), {&w1_, &w2_});
+  ASSERT_OK(Resume());
+  Pass(absl::Seconds(4), {&w1_, &w2_});
+  EXPECT_EQ(Job().attempt(), 2);
+  const v1::SynchronizeResponse told = *h_.Sync(w1_);
+  ASSERT_THAT(told.desired(), SizeIs(2));
+  EXPECT_EQ(told.desired(0).start().step(), 2000);
+  EXPECT_EQ(told.desired(0).start_job(), "");
+}
+
+TEST_F(StartTest, AJobBeginsWithAnyCheckpointOfAnother) {
+  RunTo2000();
+  ASSERT_OK(h_.Sync(w2_));
+  const std::string source = name_;
+  v1::JobSpec spec = TestSpec(2);
+  spec.mutable_start_from()->set_checkpoint(source + "/checkpoints/1999");
+  Effects effects;
+  EXPECT_THAT(
+      h_.coordinator->Submit(PreparedTestJob(spec), h_.now, &effects),
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               HasSubstr("the newest that is kept is " + source +
+                         "/checkpoints/2000")));
+  spec.mutable_start_from()->set_checkpoint(source + "/checkpoints/2000");
+  name_ = h_.Submit(spec);
+  const v1::SynchronizeResponse told = *h_.Sync(w2_);
+  ASSERT_THAT(told.desired(), SizeIs(2));
+  EXPECT_FALSE(told.desired(0).resume());
+  EXPECT_EQ(told.desired(0).start_job(), source);
+  EXPECT_EQ(told.desired(0).start().attempt(), 1);
+  EXPECT_EQ(told.desired(0).start().step(), 2000);
+  ASSERT_THAT(told.desired(0).sources(), SizeIs(1));
+  EXPECT_EQ(told.desired(0).sources(0).worker(), "w1");
+  EXPECT_EQ(told.desired(1).start_job(), "");
+}
+
+TEST_F(StartTest, AnEndedJobWhoseSourceIsGoneIsNotResumed) {
+  RunTo2000();
+  const std::string source = name_;
+  v1::JobSpec spec = TestSpec(2);
+  spec.mutable_start_from()->set_checkpoint(source + "/checkpoints/2000");
+  h_.paused = true;
+  name_ = h_.Submit(spec);
+  ASSERT_OK(h_.Cancel(name_));
+  ASSERT_OK(Resume());
+  ASSERT_OK(h_.Cancel(name_));
+  ASSERT_OK(h_.Cancel(source));
+  w1_.members.clear();
+  w2_.members.clear();
+  Pass(absl::Seconds(4), {&w1_, &w2_});
+  Effects effects;
+  ASSERT_OK(h_.coordinator->Delete(source, &effects));
+  h_.Take(std::move(effects));
+  EXPECT_THAT(Resume().status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("there is no job of " + source)));
 }
 
 TEST_F(StartTest, ALateStateOfACutOffAttemptIsNotUsed) {

@@ -348,5 +348,19 @@ TEST_F(CoordinatorTest, QueueHasALimit) {
       StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
+TEST_F(CoordinatorTest, AnEndedJobIsQueuedAgainOnlyWhereANewOneMightBe) {
+  Coordinator::Options options;
+  options.max_queued_jobs = 2;
+  CoordinatorHarness h(options);
+  v1::ResumeJobRequest request;
+  request.set_name(h.Submit(1));
+  ASSERT_OK(h.Cancel(request.name()));
+  h.Submit(1);
+  h.Submit(1);
+  Effects effects;
+  EXPECT_THAT(h.coordinator->Resume(request, h.now, &effects),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
 }  // namespace
 }  // namespace comera::server

@@ -74,8 +74,7 @@ TEST_F(CoordinatorTest, EachReportIsTakenOnce) {
   EXPECT_EQ(h_.Sync(w1_)->report_acks(0).number(), 2);
   const size_t events = h_.events.size();
   EXPECT_EQ(h_.job(name).progress().step(), 20);
-  // The first is repeated, and the last is behind a gap.
-  w1_.reports.push_back(Metrics(name, 1, 4, 40));
+  // Both are repeated.
   EXPECT_EQ(h_.Sync(w1_)->report_acks(0).number(), 2);
   EXPECT_EQ(h_.events.size(), events);
   h_.Restart();
@@ -316,6 +315,52 @@ TEST_F(CoordinatorTest, AForgottenWorkerCanBeReturnedToService) {
             v1::WorkerSummary::IN_SERVICE);
 }
 
+TEST_F(CoordinatorTest, AWorkerThatIsGoneIsForgottenOnRequest) {
+  ASSERT_OK(h_.Sync(w1_));
+  ASSERT_OK(h_.Sync(w2_));
+  v1::DrainWorkerRequest drain;
+  drain.set_name("workers/w2");
+  Effects effects;
+  ASSERT_OK(h_.coordinator->Drain(drain, h_.now, &effects));
+  v1::DeleteWorkerRequest request;
+  request.set_name("workers/w2");
+  EXPECT_THAT(h_.coordinator->DeleteWorker(request, h_.now, &effects),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("is connected")));
+  h_.Advance(absl::Minutes(2));
+  effects = Effects();
+  ASSERT_OK(h_.coordinator->DeleteWorker(request, h_.now, &effects));
+  // The drain is forgotten, too, also by the next coordinator.
+  ASSERT_THAT(effects.documents, SizeIs(1));
+  EXPECT_EQ(effects.documents[0].name, "w2");
+  EXPECT_FALSE(effects.documents[0].body.has_value());
+  EXPECT_THAT(h_.coordinator->Workers(h_.now), SizeIs(1));
+  EXPECT_THAT(h_.coordinator->DeleteWorker(request, h_.now, &effects),
+              StatusIs(absl::StatusCode::kNotFound));
+  request.set_name("w2");
+  EXPECT_THAT(h_.coordinator->DeleteWorker(request, h_.now, &effects),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  // It may come back, as a new one.
+  ASSERT_OK(h_.Sync(w2_));
+  EXPECT_EQ(h_.coordinator->GetWorker("workers/w2", h_.now)->service(),
+            v1::WorkerSummary::IN_SERVICE);
+}
+
+TEST_F(CoordinatorTest, AWorkerWithMembersIsNotForgottenBeforeTheyAreGivenUp) {
+  ASSERT_OK(h_.Sync(w1_));
+  const std::string job = h_.Submit(TestSpec(1));
+  ASSERT_EQ(h_.job(job).state(), v1::STARTING);
+  v1::DeleteWorkerRequest request;
+  request.set_name("workers/w1");
+  Effects effects;
+  h_.Advance(absl::Seconds(30));
+  EXPECT_THAT(h_.coordinator->DeleteWorker(request, h_.now, &effects),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(job)));
+  h_.Advance(absl::Minutes(2));
+  EXPECT_OK(h_.coordinator->DeleteWorker(request, h_.now, &effects));
+  EXPECT_THAT(h_.coordinator->Workers(h_.now), SizeIs(0));
+}
+
 // The whole cluster comes back at once, as after a restart of the coordinator
 // or a cut link: 2,000 workers of 8 slots with 4,000 members of 1,000 gangs,
 // whose states lie on several of them, while 500 jobs wait.
@@ -372,6 +417,40 @@ TEST_F(CoordinatorTest, TwoThousandWorkersThatReturnAtOnceAreServedSoon) {
                  static_cast<int>(absl::ToInt64Milliseconds(took)));
   std::cerr << kWorkers << " workers served in " << took << "\n";
   EXPECT_LT(took, absl::Seconds(10));
+}
+
+TEST_F(CoordinatorTest, WhatAForgottenJobLeftInTheStoreGoesAfterARestartToo) {
+  h_.paused = true;
+  const std::string waiting = h_.Submit(2);
+  ASSERT_OK(h_.Cancel(waiting));
+  h_.paused = false;
+  const std::string name = RunningJob();
+  ASSERT_OK(h_.Cancel(name));
+  ASSERT_OK(h_.Sync(w1_));
+  for (v1::MemberStatus& member : w1_.members) member.set_phase(kExited);
+  ASSERT_OK(h_.Sync(w1_));
+  w1_.members.clear();
+  ASSERT_EQ(h_.job(name).state(), v1::CANCELLED);
+  h_.documents.clear();
+  for (const std::string& job : {waiting, name}) {
+    Effects effects;
+    ASSERT_OK(h_.coordinator->Delete(job, &effects));
+    h_.Take(std::move(effects));
+    h_.stored.erase(job);
+  }
+  // The one that has never run has left nothing.
+  ASSERT_THAT(h_.documents, SizeIs(1));
+  EXPECT_EQ(h_.documents[0].name, name);
+  h_.Restart();
+  ASSERT_OK(h_.coordinator->LoadDocuments({}, {}, h_.documents));
+  v1::HeldCheckpoint held;
+  held.set_job(name);
+  held.set_attempt(1);
+  held.set_step(40);
+  held.set_place(v1::HeldCheckpoint::DURABLE);
+  w1_.checkpoints = {held};
+  ASSERT_OK_AND_ASSIGN(const v1::SynchronizeResponse told, h_.Sync(w1_));
+  EXPECT_THAT(told.expired(), SizeIs(1));
 }
 
 }  // namespace

@@ -90,6 +90,23 @@ TEST(DiskGuard, TheReserveIsGivenUpOnceAndMadeAgainWithRoom) {
   EXPECT_TRUE(std::filesystem::exists(reserve));
 }
 
+TEST(DiskGuard, LargeFilesStopBeforeTheStoreDoes) {
+  TempDir folder;
+  FakeDiskSpace space;
+  DiskGuard guard(SmallGuard(), folder.path(), &space);
+  space.Set(30);
+  EXPECT_OK(guard.CheckRoom(10 * kMiB));
+  EXPECT_THAT(guard.CheckRoom(10 * kMiB + 1),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("for the coordinator's store")));
+  // It looks at the disk as it is now.
+  space.Set(15);
+  EXPECT_THAT(guard.CheckRoom(1),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  guard.Check();
+  EXPECT_OK(guard.CheckWritable());
+}
+
 class FullStoreTest : public ::testing::Test {
  protected:
   FullStoreTest() : guard_(NoReserve(), folder_.path(), &space_) {

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <map>
 #include <set>
 #include <sstream>
@@ -18,6 +19,7 @@
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "grpcpp/generic/generic_stub.h"
+#include "server/auth/token_record.pb.h"
 #include "tests/security/certificates.h"
 #include "tests/server/daemon/server_fixture.h"
 
@@ -66,6 +68,77 @@ class SecurityTest : public ServerFixture {
         access_->CreateToken(As(by).get(), request, &response);
     EXPECT_TRUE(status.ok()) << status.error_message();
     return response.secret();
+  }
+
+  // Makes a worker's token one that an earlier version stored, which names no
+  // worker; restarts the server.
+  void Unbind(const std::string& secret) {
+    const std::string id = secret.substr(7, 12);
+    std::promise<StoreBatch> found;
+    server_->host().Read([&](JobStore* store) {
+      StoreBatch batch;
+      const auto documents = store->LoadDocuments(TokenStore::kKind);
+      for (const Document& one : *documents) {
+        if (one.name == id) batch.documents.push_back(one);
+      }
+      found.set_value(std::move(batch));
+    });
+    StoreBatch batch = found.get_future().get();
+    ASSERT_THAT(batch.documents, SizeIs(1));
+    TokenRecord record;
+    ASSERT_TRUE(record.ParseFromString(*batch.documents[0].body));
+    record.mutable_token()->clear_worker_name();
+    batch.documents[0].body = record.SerializeAsString();
+    std::promise<absl::Status> written;
+    server_->host().Write(std::move(batch), [&](const absl::Status& status) {
+      written.set_value(status);
+    });
+    ASSERT_OK(written.get_future().get());
+    Restart();
+  }
+
+  // A worker's report, under a name in the call (empty: none) and in the report.
+  Code SyncAs(const std::string& secret, const std::string& caller,
+              const std::string& worker, std::string* message = nullptr) {
+    v1::SynchronizeRequest request;
+    request.set_worker(worker);
+    request.set_incarnation("i1");
+    request.add_slots()->set_device(v1::ResourceSpec::CPU);
+    v1::SynchronizeResponse response;
+    const auto context = As(secret);
+    if (!caller.empty()) context->AddMetadata(kWorkerMetadata, caller);
+    const grpc::Status status =
+        worker_stub_->Synchronize(context.get(), request, &response);
+    if (message != nullptr) *message = status.error_message();
+    return status.error_code();
+  }
+
+  // How a call to upload a model of the job, and one to fetch a blob, end.
+  Code UploadAs(const std::string& secret, const std::string& job) {
+    const auto context = As(secret);
+    v1::UploadArtifactResponse response;
+    const auto writer = worker_stub_->UploadArtifact(context.get(), &response);
+    v1::UploadArtifactRequest request;
+    request.mutable_header()->set_artifact(job + "/models/final");
+    request.mutable_header()->set_attempt(1);
+    *request.mutable_header()->mutable_file() =
+        Describe("model.safetensors", secret);
+    writer->Write(request);
+    request.set_data(secret);
+    writer->Write(request);
+    writer->WritesDone();
+    return writer->Finish().error_code();
+  }
+  Code FetchAs(const std::string& secret, const std::string& sha256) {
+    const auto datasets = v1::DatasetService::NewStub(channel_);
+    v1::DownloadBlobRequest blob;
+    blob.set_sha256(sha256);
+    const auto context = As(secret);
+    const auto reader = datasets->DownloadBlob(context.get(), blob);
+    v1::DownloadBlobResponse part;
+    while (reader->Read(&part)) {
+    }
+    return reader->Finish().error_code();
   }
 
   Code CreateAs(const std::string& secret, const std::string& queue,
@@ -310,34 +383,76 @@ TEST_F(SecurityTest, AWorkerTouchesItsOwnJobsOnly) {
     clock_.Advance(absl::Milliseconds(100));
   } while (answer.desired_size() == 0);
 
-  const auto upload = [&](const std::string& secret) {
-    const auto context = As(secret);
-    v1::UploadArtifactResponse response;
-    const auto writer = worker_stub_->UploadArtifact(context.get(), &response);
-    v1::UploadArtifactRequest request;
-    request.mutable_header()->set_artifact(job + "/models/final");
-    request.mutable_header()->set_attempt(1);
-    *request.mutable_header()->mutable_file() =
-        Describe("model.safetensors", secret);
-    writer->Write(request);
-    request.set_data(secret);
-    writer->Write(request);
-    writer->WritesDone();
-    return writer->Finish().error_code();
-  };
-  EXPECT_EQ(upload(w2), Code::PERMISSION_DENIED);
-  EXPECT_EQ(upload(w1), Code::OK);
-  EXPECT_EQ(upload(w1), Code::OK);
+  EXPECT_EQ(UploadAs(w2, job), Code::PERMISSION_DENIED);
+  EXPECT_EQ(UploadAs(w1, job), Code::OK);
+  EXPECT_EQ(UploadAs(w1, job), Code::OK);
+  EXPECT_EQ(FetchAs(w2, std::string(64, 'a')), Code::PERMISSION_DENIED);
 
-  const auto datasets = v1::DatasetService::NewStub(channel_);
-  v1::DownloadBlobRequest blob;
-  blob.set_sha256(std::string(64, 'a'));
-  const auto context = As(w2);
-  const auto reader = datasets->DownloadBlob(context.get(), blob);
-  v1::DownloadBlobResponse part;
-  while (reader->Read(&part)) {
+  // And writes into the other's log, also after its job has ended.
+  const auto add_line = [&](const std::string& secret,
+                            const std::string& worker, int64_t offset) {
+    v1::SynchronizeRequest request = report;
+    request.set_worker(worker);
+    request.clear_logs();
+    v1::LogChunk& chunk = *request.add_logs();
+    chunk.set_job(job);
+    chunk.set_attempt(1);
+    chunk.set_offset(offset);
+    chunk.set_data(worker + " was here\n");
+    ASSERT_TRUE(
+        worker_stub_->Synchronize(As(secret).get(), request, &answer).ok());
+  };
+  const auto log = [&] {
+    v1::ReadLogRequest request;
+    request.set_name(job);
+    const auto context = As(root);
+    const auto reader = training_->ReadLog(context.get(), request);
+    std::string text;
+    v1::ReadLogResponse part;
+    while (reader->Read(&part)) text += part.data();
+    return text;
+  };
+  add_line(w2, "w2", 0);
+  EXPECT_EQ(log(), "");
+  add_line(w1, "w1", 0);
+  EXPECT_EQ(log(), "w1 was here\n");
+  ASSERT_EQ(CancelAs(root, job), Code::OK);
+  v1::MemberStatus& member = *report.add_members();
+  member.set_job(job);
+  member.set_attempt(1);
+  member.set_phase(v1::MemberStatus::EXITED);
+  add_line(w1, "w1", 0);
+  report.clear_members();
+  add_line(w2, "w2", 12);
+  EXPECT_EQ(log(), "w1 was here\n");
+  add_line(w1, "w1", 12);
+  EXPECT_EQ(log(), "w1 was here\nw1 was here\n");
+  clock_.Advance(absl::Minutes(11));
+  add_line(w1, "w1", 24);
+  EXPECT_EQ(log(), "w1 was here\nw1 was here\n");
+}
+
+// The attack: a token of an earlier version, which names no worker, passes for
+// any, and a call that leaves its worker's name out is asked for nothing.
+TEST_F(SecurityTest, ATokenThatNamesNoWorkerStandsForNone) {
+  const std::string root = Token("", "root", v1::ROLE_ADMIN);
+  const std::string unbound =
+      Token(root, "w1", v1::ROLE_UNSPECIFIED, {}, /*worker=*/true);
+  std::string job;
+  ASSERT_EQ(CreateAs(root, "default", &job), Code::OK);
+  Unbind(unbound);
+  std::string message;
+  for (const char* caller : {"w1", "w2", ""}) {
+    EXPECT_EQ(SyncAs(unbound, caller, "w1", &message), Code::PERMISSION_DENIED);
+    EXPECT_THAT(message, HasSubstr("comera token create --worker --name"));
   }
-  EXPECT_EQ(reader->Finish().error_code(), Code::PERMISSION_DENIED);
+  EXPECT_EQ(UploadAs(unbound, job), Code::PERMISSION_DENIED);
+  EXPECT_EQ(FetchAs(unbound, std::string(64, 'a')), Code::PERMISSION_DENIED);
+  // An upgrade may need it for some time.
+  options_.security.allow_unbound_worker_tokens = true;
+  Restart();
+  EXPECT_EQ(SyncAs(unbound, "w1", "w1"), Code::OK);
+  EXPECT_EQ(FetchAs(unbound, std::string(64, 'a')), Code::NOT_FOUND);
 }
 
 // The attack: one who may see no job of a queue learns their names from the
@@ -552,7 +667,7 @@ TEST_F(SecurityTest, LimitsSayWhenToComeBack) {
   options_.security.limits.submissions_per_second = 1;
   options_.security.limits.submission_burst = 2;
   options_.security.limits.max_streams = 1;
-  options_.security.limits.max_queued_jobs = 3;
+  options_.security.limits.quota.queued_jobs = 3;
   options_.security.limits.max_request_bytes = 20000;
   Restart();
   const std::string root = Token("", "root", v1::ROLE_ADMIN);
@@ -584,7 +699,12 @@ TEST_F(SecurityTest, LimitsSayWhenToComeBack) {
   EXPECT_EQ(status.error_code(), Code::RESOURCE_EXHAUSTED);
   EXPECT_THAT(status.error_message(), HasSubstr("3 jobs of alice are waiting"));
   EXPECT_EQ(CancelAs(alice, job), Code::OK);
+  v1::ResumeJobRequest resume;
+  resume.set_name(job);
   EXPECT_EQ(CreateAs(alice, "default", &job), Code::OK);
+  status = training_->ResumeJob(As(alice).get(), resume, &third);
+  EXPECT_EQ(status.error_code(), Code::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("3 jobs of alice are waiting"));
 
   clock_.Advance(absl::Seconds(9));
   (*request.mutable_spec()->mutable_labels())["note"] = std::string(30000, 'x');
@@ -825,6 +945,45 @@ TEST_F(TlsTest, ClientsNeedCertificatesWhereAsked) {
   EXPECT_EQ(create(false_one, &job), Code::UNAVAILABLE);
 }
 
+// The attack: one machine's certificate, shown for another's worker.
+TEST_F(TlsTest, ACertificateStandsForItsOwnWorker) {
+  options_.security.tls.client_ca = certificates_.Authority();
+  Restart();
+  ChannelSecurity own = trusting_;
+  certificates_.Issue("rack1", "DNS:rack1");
+  own.certificate_file = certificates_.Certificate("rack1");
+  own.key_file = certificates_.Key("rack1");
+  const auto connect = [&] {
+    access_.reset();
+    channel_ = *OpenChannel(server_->address(), own, {});
+    access_ = v1::AccessService::NewStub(channel_);
+    training_ = v1::TrainingService::NewStub(channel_);
+    worker_stub_ = v1::WorkerService::NewStub(channel_);
+  };
+  connect();
+  // Without tokens.
+  EXPECT_EQ(SyncAs("", "rack1", "rack1"), Code::OK);
+  EXPECT_EQ(SyncAs("", "rack1-17", "rack1-17"), Code::OK);
+  EXPECT_EQ(SyncAs("", "rack2", "rack2"), Code::PERMISSION_DENIED);
+  EXPECT_EQ(SyncAs("", "", "rack1"), Code::OK);
+  EXPECT_EQ(SyncAs("", "", "rack2"), Code::PERMISSION_DENIED);
+  EXPECT_EQ(UploadAs("", "jobs/a"), Code::PERMISSION_DENIED);
+  // With a token that names no worker.
+  const std::string root = Token("", "root", v1::ROLE_ADMIN);
+  const std::string unbound =
+      Token(root, "w1", v1::ROLE_UNSPECIFIED, {}, /*worker=*/true);
+  Unbind(unbound);
+  connect();
+  EXPECT_EQ(SyncAs(unbound, "rack1", "rack1"), Code::OK);
+  EXPECT_EQ(SyncAs(unbound, "w1", "w1"), Code::PERMISSION_DENIED);
+  EXPECT_EQ(UploadAs(unbound, "jobs/a"), Code::PERMISSION_DENIED);
+  // A token that names its worker decides.
+  const std::string bound =
+      Token(root, "w2", v1::ROLE_UNSPECIFIED, {}, /*worker=*/true);
+  EXPECT_EQ(SyncAs(bound, "w2", "w2"), Code::OK);
+  EXPECT_EQ(SyncAs(bound, "rack1", "rack1"), Code::PERMISSION_DENIED);
+}
+
 TEST_F(TlsTest, RenewedCertificateIsServedWithoutARestart) {
   Restart();
   const std::string before = Fingerprint();
@@ -890,7 +1049,7 @@ TEST(RpcChannel, TokensDoNotTravelInTheClear) {
   EXPECT_OK(OpenChannel("example.com:7400", security, {}));
   for (const std::string& token :
        {std::string("a b"), std::string("a\nb"), std::string("a\0b", 3),
-        std::string(1000, 'a')}) {
+        std::string(8000, 'a')}) {
     security.token = token;
     EXPECT_THAT(OpenChannel("127.0.0.1:1", security, {}),
                 StatusIs(absl::StatusCode::kInvalidArgument));

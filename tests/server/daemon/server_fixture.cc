@@ -154,7 +154,9 @@ std::vector<v1::WatchJobResponse> ServerFixture::Watch(const std::string& name,
   auto reader = training_->WatchJob(context.get(), request);
   std::vector<v1::WatchJobResponse> items;
   v1::WatchJobResponse item;
-  while (reader->Read(&item)) items.push_back(item);
+  while (reader->Read(&item)) {
+    if (item.has_event() || items.empty()) items.push_back(item);
+  }
   *status = reader->Finish();
   return items;
 }

@@ -57,7 +57,8 @@ class ServerFixture : public ::testing::Test {
   void RunAll(Worker& worker);
   grpc::Status Upload(const std::string& artifact, int64_t attempt,
                       const v1::ArtifactFile& file, const std::string& data);
-  // All messages of a stream, and how it ended.
+  // All messages of a stream but those with which a waiting job comes again, and
+  // how it ended.
   std::vector<v1::WatchJobResponse> Watch(const std::string& name,
                                           int64_t after, grpc::Status* status);
   grpc::Status ReadLog(const v1::ReadLogRequest& request, std::string* data);

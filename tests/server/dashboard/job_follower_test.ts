@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import {
-  failureText,
   JobFollower,
 } from '../../../server/dashboard/src/model/job_follower';
 import { classRanks, heatMap } from '../../../server/dashboard/src/model/heat';
@@ -11,6 +10,7 @@ import {
 } from '../../../server/dashboard/src/model/log_text';
 import {
   allowed,
+  failureText,
   progressShare,
   stateWord,
   tone,
@@ -214,6 +214,7 @@ describe('states', () => {
       cancel: true,
       pause: true,
       resume: false,
+      remove: false,
     });
     expect(allowed({ state: 'PAUSED' })).toMatchObject({
       pause: false,
@@ -223,6 +224,11 @@ describe('states', () => {
       cancel: false,
       pause: false,
       resume: false,
+      remove: true,
+    });
+    expect(allowed({ state: 'FAILED' })).toMatchObject({
+      resume: true,
+      remove: true,
     });
     expect(allowed({ state: 'CANCELLING' }).cancel).toBe(false);
   });

@@ -78,8 +78,10 @@ TEST_F(BlobStoreTest, ContinuesAfterABreakAndARestart) {
   const std::string sha256 = Sha256Hex(data);
   {
     ASSERT_OK_AND_ASSIGN(auto upload, store_->BeginUpload(sha256, 12, 0));
-    EXPECT_EQ(store_->used_bytes(), 12);  // reserved
+    // What is announced takes no room.
+    EXPECT_EQ(store_->used_bytes(), 0);
     ASSERT_OK(upload->Add("hello"));
+    EXPECT_EQ(store_->used_bytes(), 5);
   }
   EXPECT_EQ(store_->used_bytes(), 5);
   EXPECT_EQ(store_->PartialSize(sha256), 5);
@@ -156,19 +158,61 @@ TEST_F(BlobStoreTest, BoundsSayWhatIsFree) {
   Open();
   EXPECT_THAT(store_->BeginUpload(Sha256Hex("a"), 1001, 0),
               StatusIs(Code::kResourceExhausted, HasSubstr("at most 1000")));
-  ASSERT_OK_AND_ASSIGN(auto upload,
-                       store_->BeginUpload(Sha256Hex("b"), 1000, 0));
-  EXPECT_THAT(store_->BeginUpload(Sha256Hex("c"), 501, 0),
+  const std::string b(1000, 'b');
+  ASSERT_OK_AND_ASSIGN(auto upload, store_->BeginUpload(Sha256Hex(b), 1000, 0));
+  // Nothing has come yet, so there is room for another.
+  ASSERT_OK_AND_ASSIGN(auto other,
+                       store_->BeginUpload(Sha256Hex("c"), 1000, 0));
+  ASSERT_OK(upload->Add(b));
+  EXPECT_THAT(store_->BeginUpload(Sha256Hex("d"), 501, 0),
               StatusIs(Code::kResourceExhausted, HasSubstr("500 are free")));
   EXPECT_THAT(store_->Put(std::string(501, 'p')),
               StatusIs(Code::kResourceExhausted));
-  upload.reset();
-  EXPECT_OK(store_->BeginUpload(Sha256Hex("c"), 501, 0).status());
+  // An upload that began with room ends where there is none left, and what came
+  // of it stays.
+  ASSERT_OK(other->Add(std::string(500, 'x')));
+  EXPECT_THAT(other->Add("x"),
+              StatusIs(Code::kResourceExhausted, HasSubstr("0 are free")));
+  other.reset();
+  EXPECT_EQ(store_->PartialSize(Sha256Hex("c")), 500);
+  EXPECT_EQ(store_->used_bytes(), 1500);
+  options_.quota_bytes = 10000;
   options_.min_free_bytes = int64_t{1} << 60;
   Open();
   EXPECT_THAT(
-      store_->BeginUpload(Sha256Hex("c"), 501, 0),
+      store_->BeginUpload(Sha256Hex("e"), 501, 0),
       StatusIs(Code::kResourceExhausted, HasSubstr("free on the server's")));
+}
+
+TEST_F(BlobStoreTest, BytesInNoDatasetAreTheirSenders) {
+  const BlobSender alice = {"alice", 100, 110};
+  const std::string data = "12345678";
+  const std::string sha256 = Sha256Hex(data);
+  {
+    ASSERT_OK_AND_ASSIGN(auto upload, store_->BeginUpload(sha256, 8, 0, alice));
+    ASSERT_OK(upload->Add("1234"));
+  }
+  EXPECT_EQ(store_->UnclaimedBytes("alice"), 4);
+  EXPECT_THAT(
+      store_->BeginUpload(Sha256Hex("other"), 7, 0, alice),
+      StatusIs(Code::kResourceExhausted, HasSubstr("--user_dataset_bytes")));
+  // A user who goes on with it owes all of it.
+  const BlobSender bob = {"bob", 0, 0};
+  ASSERT_OK_AND_ASSIGN(auto upload, store_->BeginUpload(sha256, 8, 4, bob));
+  EXPECT_TRUE(*upload->CatchUp(100));
+  ASSERT_OK(upload->Add("5678"));
+  ASSERT_OK(upload->Finish());
+  EXPECT_EQ(store_->UnclaimedBytes("alice"), 0);
+  EXPECT_EQ(store_->UnclaimedBytes("bob"), 8);
+  store_->Claim(sha256);
+  EXPECT_EQ(store_->UnclaimedBytes("bob"), 0);
+  // What goes is owed by nobody.
+  ASSERT_OK_AND_ASSIGN(upload, store_->BeginUpload(Sha256Hex("xy"), 2, 0, bob));
+  ASSERT_OK(upload->Add("xy"));
+  ASSERT_OK(upload->Finish());
+  EXPECT_EQ(store_->UnclaimedBytes("bob"), 2);
+  store_->Remove(Sha256Hex("xy"));
+  EXPECT_EQ(store_->UnclaimedBytes("bob"), 0);
 }
 
 TEST_F(BlobStoreTest, FullDiskLeavesNothing) {
@@ -215,7 +259,7 @@ TEST_F(BlobStoreTest, OldUnusedBlobsAndPartsGo) {
   EXPECT_THAT(store_->Size(unused), StatusIs(Code::kNotFound));
   EXPECT_NE(access(about.c_str(), F_OK), 0);
   EXPECT_EQ(store_->PartialSize(Sha256Hex("going")), 3);
-  EXPECT_EQ(store_->used_bytes(), 4 + 5);
+  EXPECT_EQ(store_->used_bytes(), 4 + 3);
 }
 
 }  // namespace

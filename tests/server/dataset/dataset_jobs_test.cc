@@ -112,5 +112,29 @@ TEST_F(DatasetJobsTest, ARepeatedRequestHasItsJobAlsoWithoutTheDataset) {
   EXPECT_EQ(Create(SpecOn("datasets/code"), "once").name(), job.name());
 }
 
+TEST_F(DatasetJobsTest, AnEndedJobGoesOnWithTheVersionsThatItHad) {
+  UploadDataset("code", {{"src/a.h", "int a;\n"}});
+  const v1::Job job = Create(SpecOn("datasets/code/src"));
+  // The newest version has no such folder.
+  UploadDataset("code", {{"b.h", "int b;\n"}});
+  v1::ResumeJobRequest request;
+  request.set_name(job.name());
+  v1::Job resumed;
+  const auto resume = [&] {
+    return training_->ResumeJob(Context().get(), request, &resumed);
+  };
+  Cancel(job.name());
+  ASSERT_TRUE(resume().ok());
+  EXPECT_EQ(resumed.state(), v1::QUEUED);
+  EXPECT_EQ(DeleteDataset("datasets/code@1").error_code(),
+            StatusCode::FAILED_PRECONDITION);
+  Cancel(job.name());
+  ASSERT_TRUE(DeleteDataset("datasets/code").ok());
+  EXPECT_EQ(resume().error_code(), StatusCode::FAILED_PRECONDITION);
+  // Another dataset of the same name has other files in its first version.
+  UploadDataset("code", {{"src/a.h", "int c;\n"}});
+  EXPECT_EQ(resume().error_code(), StatusCode::FAILED_PRECONDITION);
+}
+
 }  // namespace
 }  // namespace comera::server

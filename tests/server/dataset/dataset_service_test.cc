@@ -1,6 +1,13 @@
 // Tests DatasetService over gRPC.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
 #include <thread>
 
+#include "comera/v1/access_service.grpc.pb.h"
 #include "common/files.h"
 #include "gmock/gmock.h"
 #include "tests/server/dataset/dataset_fixture.h"
@@ -321,6 +328,64 @@ TEST_F(DatasetFixture, DescribesWhatIsInside) {
             StatusCode::INVALID_ARGUMENT);
   ASSERT_TRUE(DeleteDataset("datasets/d").ok());
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path() + "/data/descriptions"));
+}
+
+// The attack: one viewer keeps the thread that describes busy, and all places
+// in front of it.
+TEST_F(DatasetFixture, NobodyOccupiesDescriptions) {
+  options_.describer.max_pending_of_user = 1;
+  Restart();
+  UploadDataset("d", {{"t.txt", "one\n"}});
+  const auto access = v1::AccessService::NewStub(channel_);
+  const auto token = [&](const std::string& by, const std::string& user,
+                         v1::Role role) {
+    v1::CreateTokenRequest request;
+    request.set_user(user);
+    request.set_role(role);
+    v1::CreateTokenResponse made;
+    const auto context = Context();
+    context->AddMetadata("authorization", "Bearer " + by);
+    EXPECT_TRUE(access->CreateToken(context.get(), request, &made).ok());
+    return made.secret();
+  };
+  const std::string root = token("", "root", v1::ROLE_ADMIN);
+  const std::string vera = token(root, "vera", v1::ROLE_VIEWER);
+  const std::string bob = token(root, "bob", v1::ROLE_VIEWER);
+  const auto describe = [&](const std::string& secret) {
+    v1::DescribeDatasetRequest request;
+    request.set_name("datasets/d");
+    v1::DatasetDescription description;
+    const auto context = Context();
+    context->AddMetadata("authorization", "Bearer " + secret);
+    return datasets_->DescribeDataset(context.get(), request, &description);
+  };
+  // What is kept of the file is a pipe, so that reading it waits for the test.
+  const std::string folder =
+      folder_.path() + "/data/descriptions/" + Sha256Hex("one\n");
+  const std::string pipe = folder + "/" + Sha256Hex("1/d/t.txt").substr(0, 16);
+  std::filesystem::create_directories(folder);
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  grpc::Status first, others;
+  std::thread first_call([&] { first = describe(vera); });
+  // There is a reader once the call is under way.
+  int writer = -1;
+  while ((writer = open(pipe.c_str(), O_WRONLY | O_NONBLOCK)) < 0) {
+    ASSERT_EQ(errno, ENXIO);
+    std::this_thread::yield();
+  }
+  const grpc::Status second = describe(vera);
+  EXPECT_EQ(second.error_code(), StatusCode::UNAVAILABLE);
+  EXPECT_THAT(second.error_message(), HasSubstr("are under way"));
+  // Somebody else's waits for its turn, and comes to it. The file's name is
+  // free then.
+  std::thread others_call([&] { others = describe(bob); });
+  ASSERT_EQ(unlink(pipe.c_str()), 0);
+  close(writer);
+  first_call.join();
+  others_call.join();
+  EXPECT_TRUE(first.ok()) << first.error_message();
+  EXPECT_TRUE(others.ok()) << others.error_message();
+  EXPECT_TRUE(describe(vera).ok());
 }
 
 }  // namespace

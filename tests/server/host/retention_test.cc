@@ -129,6 +129,58 @@ TEST_F(RetentionTest, AClockThatStartsFarAheadRemovesNothing) {
   EXPECT_FALSE(Exists(Path("artifacts", done)));
 }
 
+TEST_F(RetentionTest, AClockThatIsSetRightIsBelievedAgain) {
+  Pass(absl::Minutes(2));
+  const std::string done = Finished("r");
+  const absl::Duration kAhead = 31 * absl::Hours(24);
+  clock_.Advance(kAhead);
+  RestartServer();
+  Pass(absl::Minutes(2));
+  Pass(absl::Hours(2));
+  EXPECT_TRUE(Known(done));
+  clock_.Advance(-kAhead);
+  Pass(absl::Minutes(2));
+  EXPECT_TRUE(Known(done));
+  // What is due by the right time goes, without another start.
+  Pass(absl::Hours(49));
+  EXPECT_FALSE(Known(done));
+}
+
+// What passes while the server runs is believed, whatever it began with.
+TEST_F(RetentionTest, TimeThatPassesCountsAlsoByAClockThatLeads) {
+  Pass(absl::Minutes(2));
+  const std::string done = Finished("r");
+  clock_.Advance(31 * absl::Hours(24));
+  options_.host.steady_now = [this] { return clock_.Now(); };
+  RestartServer();
+  Pass(absl::Minutes(2));
+  Pass(absl::Hours(47));
+  EXPECT_TRUE(Known(done));
+  Pass(absl::Hours(2));
+  EXPECT_FALSE(Known(done));
+}
+
+TEST(ClockCheckTest, TheLeadEndsOnceTheClockAgrees) {
+  const absl::Time newest = absl::FromUnixSeconds(1000000);
+  const absl::Time never = absl::InfinitePast();
+  const absl::Time start = absl::FromUnixSeconds(50);
+  const absl::Duration day = absl::Hours(24);
+  ClockTrust trust(newest + 31 * day, newest, never, start);
+  EXPECT_EQ(trust.Lead(newest + 31 * day, start), 31 * day);
+  EXPECT_EQ(trust.Lead(newest + 33 * day, start + 2 * day), 31 * day);
+  // It jumps ahead.
+  EXPECT_EQ(trust.Lead(newest + 40 * day, start + 2 * day), 38 * day);
+  // It is set back, though not to where it should be.
+  EXPECT_EQ(trust.Lead(newest + 9 * day, start + 3 * day), 6 * day);
+  EXPECT_EQ(trust.Lead(newest + 4 * day, start + 3 * day),
+            absl::ZeroDuration());
+  EXPECT_EQ(trust.Lead(newest + 40 * day, start + 3 * day),
+            absl::ZeroDuration());
+  EXPECT_EQ(
+      ClockTrust(newest + day, newest, never, start).Lead(newest + day, start),
+      absl::ZeroDuration());
+}
+
 TEST(ClockCheckTest, BelievesADay) {
   const absl::Time newest = absl::FromUnixSeconds(1000000);
   const absl::Time never = absl::InfinitePast();

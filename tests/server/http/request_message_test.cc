@@ -59,7 +59,8 @@ TEST_F(RequestMessageTest, PathsAreBound) {
   EXPECT_EQ(router_.Find("GET", "/v1/jobs/a/").rule, nullptr);
   EXPECT_EQ(router_.Find("GET", "/v1/jobs/a:bogus").rule->method->name(),
             "GetJob");
-  EXPECT_EQ(router_.Find("PUT", "/v1/jobs/a").allowed, "GET");
+  EXPECT_EQ(router_.Find("PUT", "/v1/jobs/a").allowed,
+            "GET, DELETE");
   EXPECT_EQ(router_.Find("GET", "/v1/jobs/a:cancel").allowed, "POST");
 }
 

@@ -50,6 +50,22 @@ TEST(Scheduler, Complaint06_GangIsNeverHalfPlaced) {
   }
 }
 
+TEST(Scheduler, WorkersOutOfServiceAreNamed) {
+  ClusterBuilder c;
+  c.Job(2);
+  EXPECT_EQ(ReasonOf(c.Decide(), 0),
+            "waiting for 2 CPU slots, none is connected");
+  c.snapshot.cpu_out = {1, 0};
+  c.snapshot.gpu_out = {7, 7};
+  EXPECT_EQ(ReasonOf(c.Decide(), 0),
+            "waiting for 2 CPU slots, none is in service: 1 worker is drained "
+            "or excluded");
+  c.snapshot.cpu_out = {2, 1};
+  EXPECT_EQ(ReasonOf(c.Decide(), 0),
+            "waiting for 2 CPU slots, none is in service: 2 workers are "
+            "drained or excluded, 1 worker is not connected");
+}
+
 TEST(Scheduler, JobLargerThanTheClusterHoldsNobodyBack) {
   ClusterBuilder c;
   c.Worker(2);

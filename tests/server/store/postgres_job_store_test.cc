@@ -72,6 +72,22 @@ TEST(PostgresUrlTest, PasswordsAreRefused) {
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+TEST(PostgresUrlTest, AConnectionOffTheMachineMustVerifyTheServer) {
+  for (const char* url :
+       {"postgres://db.example/comera", "postgres://me@10.0.0.3:5432/comera",
+        "postgresql://db/comera?sslmode=require",
+        "postgres:///comera?host=db.example"}) {
+    EXPECT_TRUE(PostgresUrlIsExposed(url)) << url;
+  }
+  for (const char* url :
+       {"postgres://db.example/comera?sslmode=verify-full",
+        "postgres://me@127.0.0.1:5432/comera", "postgres://localhost/comera",
+        "postgres://me@%2Frun%2Fpostgresql/comera", "postgres:///comera",
+        "postgres:///comera?host=/run/postgresql"}) {
+    EXPECT_FALSE(PostgresUrlIsExposed(url)) << url;
+  }
+}
+
 TEST_F(PostgresJobStoreTest, OneLeadsUntilItGoes) {
   auto first = std::make_unique<PostgresLeadership>(url_, "a:1");
   PostgresLeadership second(url_, "b:2");

@@ -90,8 +90,10 @@ std::string Contents(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PostgresServer>> PostgresServer::Start() {
+absl::StatusOr<std::unique_ptr<PostgresServer>> PostgresServer::Start(
+    bool tcp) {
   std::unique_ptr<PostgresServer> server(new PostgresServer);
+  server->tcp_ = tcp;
   server->binaries_ = FindBinaries();
   if (server->binaries_.empty()) {
     return absl::NotFoundError("PostgreSQL is not installed");
@@ -123,10 +125,11 @@ absl::StatusOr<std::unique_ptr<PostgresServer>> PostgresServer::Start() {
 }
 
 absl::Status PostgresServer::Run() {
-  pid_ = Spawn({binaries_ + "/postgres", "-D", folder_ + "/data", "-k", folder_,
-                "-c", "listen_addresses=", "-c", "fsync=off", "-c",
-                "shared_buffers=16MB", "-c", "max_connections=30"},
-               folder_ + "/log");
+  pid_ = Spawn(
+      {binaries_ + "/postgres", "-D", folder_ + "/data", "-k", folder_, "-c",
+       tcp_ ? "listen_addresses=0.0.0.0" : "listen_addresses=", "-c",
+       "fsync=off", "-c", "shared_buffers=16MB", "-c", "max_connections=30"},
+      folder_ + "/log");
   return WaitUntilReady();
 }
 
@@ -181,11 +184,28 @@ std::string PostgresServer::Url(const std::string& database) const {
   return absl::StrCat("postgres://comera@", host, "/", database);
 }
 
-std::string PostgresServer::NewDatabase() {
+std::string PostgresServer::Url(const std::string& database,
+                                const std::string& address) {
+  return absl::StrCat("postgres://comera@", address, "/", database);
+}
+
+std::string PostgresServer::MakeDatabase() {
   const std::string name = absl::StrCat("test", ++databases_);
   pqxx::connection connection(Url("postgres"));
   pqxx::nontransaction(connection).exec("CREATE DATABASE " + name);
-  return Url(name);
+  return name;
+}
+
+std::string PostgresServer::NewDatabase() { return Url(MakeDatabase()); }
+
+absl::StatusOr<std::string> PostgresServer::ReadOne(
+    const std::string& database, const std::string& query) const {
+  try {
+    pqxx::connection connection(Url(database));
+    return pqxx::nontransaction(connection).exec1(query)[0].as<std::string>();
+  } catch (const std::exception& error) {
+    return absl::UnavailableError(error.what());
+  }
 }
 
 void PostgresServer::DropSessions() {

@@ -1,12 +1,14 @@
 // What is SQLite's own: migrations and damaged files.
 #include "server/store/sqlite_job_store.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "common/status_matchers.h"
 #include "server/store/sqlite_schema.h"
@@ -49,6 +51,68 @@ class SqliteJobStoreTest : public ::testing::Test {
   TempDir folder_;
   const std::string path_ = folder_.path() + "/jobs.sqlite";
 };
+
+// The errno that SQLite's writes fail with; 0: they do not.
+int write_error = 0;
+
+// The writes of SQLite's own file system layer for as long as this lives.
+class FailingWrites {
+ public:
+  FailingWrites() { Replace(Write, WriteAt); }
+  ~FailingWrites() {
+    write_error = 0;
+    Replace(nullptr, nullptr);
+  }
+
+ private:
+  static ssize_t Write(int fd, const void* bytes, size_t size) {
+    if (write_error == 0) return ::write(fd, bytes, size);
+    errno = write_error;
+    return -1;
+  }
+  static ssize_t WriteAt(int fd, const void* bytes, size_t size, off_t offset) {
+    if (write_error == 0) return ::pwrite(fd, bytes, size, offset);
+    errno = write_error;
+    return -1;
+  }
+  // Null: the system's.
+  static void Replace(ssize_t (*write)(int, const void*, size_t),
+                      ssize_t (*write_at)(int, const void*, size_t, off_t)) {
+    sqlite3_vfs* const vfs = sqlite3_vfs_find(nullptr);
+    ASSERT_EQ(vfs->xSetSystemCall(vfs, "write",
+                                  reinterpret_cast<sqlite3_syscall_ptr>(write)),
+              SQLITE_OK);
+    for (const char* name : {"pwrite", "pwrite64"}) {
+      ASSERT_EQ(vfs->xSetSystemCall(
+                    vfs, name, reinterpret_cast<sqlite3_syscall_ptr>(write_at)),
+                SQLITE_OK);
+    }
+  }
+};
+
+// SQLite knows ENOSPC only, and calls the other an error of the device.
+TEST_F(SqliteJobStoreTest, AFullQuotaIsAFullDisk) {
+  Fill();
+  const FailingWrites writes;
+  ASSERT_OK_AND_ASSIGN(auto store, Open());
+  StoreBatch batch;
+  JobRecord record;
+  record.mutable_job()->set_name("jobs/late");
+  record.set_serial(201);
+  batch.records.push_back(record);
+  for (const auto& [error, code] :
+       {std::pair{EDQUOT, absl::StatusCode::kResourceExhausted},
+        {ENOSPC, absl::StatusCode::kResourceExhausted},
+        {EIO, absl::StatusCode::kUnavailable}}) {
+    write_error = error;
+    EXPECT_THAT(store->Commit(batch), StatusIs(code)) << error;
+    EXPECT_THAT(*store->LoadJobs(), SizeIs(200));
+  }
+  // There is room again.
+  write_error = 0;
+  ASSERT_OK(store->Commit(batch));
+  EXPECT_THAT(*store->LoadJobs(), SizeIs(201));
+}
 
 TEST_F(SqliteJobStoreTest, MigratesFromEveryVersionWithItsData) {
   for (int version = 0; version < NewestSchemaVersion(); ++version) {

@@ -146,8 +146,8 @@ class SearchCost : public SearchCluster {
   // A loss that about a quarter, half, or nearly all of the candidates reach.
   double Target(const v1::SweepSpec& spec, Difficulty difficulty) {
     std::vector<double> losses;
-    for (const SweepPlan::Run& run : Plan(spec).runs) {
-      losses.push_back(LossAt(run.spec, TotalOf(run.spec)) + 0.05);
+    for (const v1::JobSpec& job : Candidates(spec)) {
+      losses.push_back(LossAt(job, TotalOf(job)) + 0.05);
     }
     std::sort(losses.begin(), losses.end());
     const size_t last = losses.size() - 1;
@@ -162,20 +162,25 @@ class SearchCost : public SearchCluster {
     return 0;
   }
 
-  static SweepPlan Plan(const v1::SweepSpec& spec) {
+  static std::vector<v1::JobSpec> Candidates(const v1::SweepSpec& spec) {
     std::vector<FieldViolation> violations;
-    return PlanSweep(spec, &violations);
+    const SweepPlan plan = PlanSweep(spec, &violations);
+    std::vector<v1::JobSpec> jobs;
+    for (size_t i = 0; i < plan.runs.size(); ++i) {
+      jobs.push_back(plan.RunSpec(static_cast<int>(i)));
+    }
+    return jobs;
   }
 
   // Every candidate by itself, each until it meets the target.
   void Exhaust(const v1::SweepSpec& spec, Outcome* outcome) {
-    for (const SweepPlan::Run& run : Plan(spec).runs) {
+    for (const v1::JobSpec& job : Candidates(spec)) {
       for (int64_t step = stride_;; step += stride_) {
-        step = std::min(step, TotalOf(run.spec));
-        const bool met = IsMet(run.spec, step);
-        if (!met && step < TotalOf(run.spec)) continue;
+        step = std::min(step, TotalOf(job));
+        const bool met = IsMet(job, step);
+        if (!met && step < TotalOf(job)) continue;
         outcome->sweep_steps += static_cast<double>(step);
-        const int64_t size = SizeAt(run.spec, step);
+        const int64_t size = SizeAt(job, step);
         if (met && (outcome->sweep_size == 0 || size < outcome->sweep_size)) {
           outcome->sweep_size = size;
         }

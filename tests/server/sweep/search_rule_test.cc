@@ -144,6 +144,19 @@ TEST(SearchRuleTest, IfNoneMeetsItTheNearestWithinTheSizeIsChosen) {
   EXPECT_FALSE(ChooseModel(Loss(2), {}).has_value());
 }
 
+TEST(SearchRuleTest, AFileThatItsHeaderMakesTooLargeMissesTheSize) {
+  v1::LateStage late;
+  late.set_target_bytes(40'003);
+  const SearchTarget target = SearchTargetOf(late);
+  EXPECT_EQ(target.SizeOf(10'000, 40'003), 10'000);
+  EXPECT_TRUE(target.MeetsSize(target.SizeOf(9'900, 40'003)));
+  EXPECT_FALSE(target.MeetsSize(target.SizeOf(9'900, 40'004)));
+  // An older trainer does not tell the file's size.
+  EXPECT_EQ(target.SizeOf(9'900, 0), 9'900);
+  late.set_target_parameters(10'000);
+  EXPECT_EQ(SearchTargetOf(late).SizeOf(10'000, 40'500), 10'000);
+}
+
 TEST(SearchRuleTest, WithASizeAloneTheBestWithinItIsChosen) {
   const auto choice = ChooseModel(
       Loss(0, 300),

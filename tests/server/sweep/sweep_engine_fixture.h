@@ -26,7 +26,7 @@ class SweepEngineFixture : public ::testing::Test {
     engine_ = std::make_unique<SweepEngine>(options_, &ids_);
     std::vector<SweepRecord> records;
     for (const auto& [name, record] : stored_) records.push_back(record);
-    engine_->Load(std::move(records), now_);
+    engine_->Load(PlanStoredSweeps(std::move(records)), now_);
   }
 
   // Does what the effects ask for, as the host does.
@@ -64,12 +64,23 @@ class SweepEngineFixture : public ::testing::Test {
     Take(std::move(effects));
   }
 
+  absl::StatusOr<v1::Sweep> Ask(const v1::CreateSweepRequest& request,
+                                const std::string& user, SweepEffects* effects,
+                                const SweepQuota& quota = {}) {
+    std::vector<FieldViolation> violations;
+    PlannedSweep planned = PlanNewSweep(request.spec(), context_, &violations);
+    for (const FieldViolation& wrong : violations) {
+      ADD_FAILURE() << wrong.field << ": " << wrong.description;
+    }
+    return engine_->Create(request, std::move(planned), user, now_, effects,
+                           quota);
+  }
+
   v1::Sweep Create(const v1::SweepSpec& spec) {
     v1::CreateSweepRequest request;
     *request.mutable_spec() = spec;
     SweepEffects effects;
-    const auto sweep =
-        engine_->Create(request, "ada", now_, &effects, context_);
+    const auto sweep = Ask(request, "ada", &effects);
     EXPECT_OK(sweep);
     name_ = sweep->name();
     Take(std::move(effects));

@@ -248,16 +248,16 @@ TEST_F(SweepEngineTest, ARequestIdGivesTheSameSweep) {
   *request.mutable_spec() = Grid(1, 2);
   request.set_request_id("mine");
   SweepEffects effects;
-  const auto first = engine_->Create(request, "ada", now_, &effects);
-  const auto again = engine_->Create(request, "ada", now_, &effects);
+  const auto first = Ask(request, "ada", &effects);
+  const auto again = Ask(request, "ada", &effects);
   ASSERT_OK(first);
   ASSERT_OK(again);
   EXPECT_EQ(first->name(), again->name());
   EXPECT_THAT(effects.create, SizeIs(2));
-  EXPECT_THAT(engine_->Create(request, "bob", now_, &effects),
+  EXPECT_THAT(Ask(request, "bob", &effects),
               StatusIs(absl::StatusCode::kInvalidArgument));
   request.mutable_spec()->mutable_grid()->add_seeds(9);
-  EXPECT_THAT(engine_->Create(request, "ada", now_, &effects),
+  EXPECT_THAT(Ask(request, "ada", &effects),
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
@@ -327,6 +327,81 @@ TEST_F(SweepEngineTest, ListsNewestFirstWithoutRuns) {
   const auto rest = engine_->List(list[0].first, 10);
   ASSERT_THAT(rest, SizeIs(1));
   EXPECT_EQ(rest[0].second.name(), first);
+}
+
+TEST_F(SweepEngineTest, AUserHasSoManySweeps) {
+  v1::CreateSweepRequest request;
+  *request.mutable_spec() = Grid(1, 1);
+  SweepEffects effects;
+  const SweepQuota quota = {3, 2};
+  ASSERT_OK(Ask(request, "eve", &effects, quota));
+  ASSERT_OK(Ask(request, "eve", &effects, quota));
+  Take(std::move(effects));
+  effects = SweepEffects();
+  EXPECT_THAT(Ask(request, "eve", &effects, quota),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       testing::HasSubstr("eve has 2 sweeps under way; the "
+                                          "limit for a user is 2 "
+                                          "(--user_active_sweeps")));
+  EXPECT_OK(Ask(request, "ada", &effects, quota));
+  End("jobs/1", v1::SUCCEEDED);
+  EXPECT_OK(Ask(request, "eve", &effects, quota));
+  Take(std::move(effects));
+  effects = SweepEffects();
+  End("jobs/2", v1::SUCCEEDED);
+  EXPECT_THAT(Ask(request, "eve", &effects, quota),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       testing::HasSubstr("--user_sweeps")));
+}
+
+// A queue without room is asked for one job in five seconds, not for hundreds,
+// and each job that it takes doubles what it is asked for.
+TEST_F(SweepEngineTest, AFullQueueIsAskedForOneJobAtATime) {
+  answering_ = false;
+  Create(Grid(1, 10));
+  ASSERT_THAT(asked_, SizeIs(10));
+  const auto answer = [&](size_t first, bool room) {
+    const std::vector<SweepEffects::Create> asked(asked_.begin() + first,
+                                                  asked_.end());
+    for (const auto& create : asked) {
+      if (room) {
+        Answer(create);
+        continue;
+      }
+      SweepEffects effects;
+      engine_->Created(create.child,
+                       absl::ResourceExhaustedError("the queue is full"), now_,
+                       &effects);
+      Take(std::move(effects));
+    }
+  };
+  answer(0, false);
+  EXPECT_EQ(sweep().runs(3).reason(), "the queue is full");
+  Tick(absl::Seconds(1));
+  ASSERT_THAT(asked_, SizeIs(10));
+  Tick(absl::Seconds(5));
+  ASSERT_THAT(asked_, SizeIs(11));
+  answer(10, false);
+  Tick(absl::Seconds(6));
+  ASSERT_THAT(asked_, SizeIs(12));
+  answer(11, true);
+  EXPECT_EQ(sweep().runs(0).reason(), "");
+  ASSERT_THAT(asked_, SizeIs(14));
+  answer(12, true);
+  // Four after the first of them, and after the second the three that are left.
+  EXPECT_THAT(asked_, SizeIs(21));
+}
+
+// A version that plans a stored sweep in another way must not read past its
+// plan.
+TEST_F(SweepEngineTest, ASweepThatIsPlannedInAnotherWayFails) {
+  Create(Grid(2, 1));
+  SweepRecord& record = stored_.at(name_);
+  record.mutable_sweep()->mutable_spec()->mutable_grid()->clear_targets();
+  Restart();
+  EXPECT_EQ(sweep().state(), v1::Sweep::FAILED);
+  EXPECT_THAT(sweep().reason(), testing::HasSubstr("not the 2"));
+  Tick();
 }
 
 }  // namespace

@@ -199,6 +199,31 @@ TEST_F(SweepServiceTest, CancelLeavesNoJobBehind) {
       grpc::StatusCode::NOT_FOUND);
 }
 
+TEST_F(SweepServiceTest, JobsOfASweepAreNotDeletedBeforeItsEnd) {
+  v1::Sweep sweep;
+  ASSERT_TRUE(CreateSweep(TwoTargets(), &sweep).ok());
+  sweep = Until(sweep.name(),
+                [](const v1::Sweep& s) { return !s.stages(0).job().empty(); });
+  v1::DeleteJobRequest request;
+  request.set_name(sweep.stages(0).job());
+  for (int i = 0;
+       i < 100 && Get(request.name()).state() != v1::SUCCEEDED; ++i) {
+    server_->host().TickNow();
+    const v1::SynchronizeResponse response = Sync(worker_);
+    for (const v1::MemberAssignment& rank : response.desired()) {
+      if (rank.job() == request.name() && ended_.empty()) Finish(rank);
+    }
+    worker_.ranks = ended_;
+    worker_.reports = reports_;
+  }
+  ASSERT_EQ(Get(request.name()).state(), v1::SUCCEEDED);
+  v1::DeleteJobResponse response;
+  const grpc::Status status =
+      training_->DeleteJob(Context().get(), request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(status.error_message(), HasSubstr("belongs to " + sweep.name()));
+}
+
 TEST_F(SweepServiceTest, WatchTellsTheWholeStoryAndResumes) {
   v1::Sweep sweep;
   ASSERT_TRUE(CreateSweep(TwoTargets(), &sweep).ok());

@@ -116,6 +116,34 @@ TEST_F(JobDirectoryTest, FiltersAreAndedAndCounted) {
   EXPECT_THAT(Ids({}), ElementsAre("c", "a"));
 }
 
+TEST_F(JobDirectoryTest, CountsWhatEachUserHas) {
+  v1::Job& first = Add("a");
+  first.set_user("ada");
+  const auto spec_bytes = static_cast<int64_t>(first.spec().ByteSizeLong());
+  Put();
+  v1::Job& second = Add("b");
+  second.set_user("ada");
+  second.set_state(v1::SUCCEEDED);
+  second.add_models()->add_files()->set_size_bytes(100);
+  second.add_checkpoints()->mutable_file()->set_size_bytes(10);
+  const v1::Job model = second;
+  Put();
+  EXPECT_EQ(directory_.UseOf("ada").jobs, 2);
+  EXPECT_EQ(directory_.UseOf("ada").queued, 1);
+  EXPECT_EQ(directory_.UseOf("ada").spec_bytes, 2 * spec_bytes);
+  EXPECT_EQ(directory_.UseOf("ada").model_bytes, 110);
+  EXPECT_EQ(directory_.UseOf("bob").jobs, 0);
+  v1::Job smaller = model;
+  smaller.clear_models();
+  directory_.Put(2, 8, smaller);
+  EXPECT_EQ(directory_.model_bytes(), 10);
+  directory_.Remove("jobs/b");
+  directory_.Remove("jobs/a");
+  EXPECT_EQ(directory_.UseOf("ada").jobs, 0);
+  EXPECT_EQ(directory_.UseOf("ada").spec_bytes, 0);
+  EXPECT_EQ(directory_.model_bytes(), 0);
+}
+
 TEST_F(JobDirectoryTest, TokensBelongToTheirFilter) {
   for (int i = 0; i < 1203; ++i) {
     Add(absl::StrCat("j", i)).set_user(i % 2 == 0 ? "alice" : "bob");
@@ -170,6 +198,58 @@ TEST_F(JobDirectoryTest, TokensBelongToTheirFilter) {
   other = request;
   other.set_page_token("Mjox");
   refused(other);
+}
+
+TEST_F(JobDirectoryTest, ListsInTheOrderAskedFor) {
+  v1::Job& a = Add("a");
+  a.mutable_spec()->set_display_name("Zebra");
+  a.set_state(v1::SUCCEEDED);
+  a.mutable_progress()->set_step(5);
+  a.mutable_progress()->set_total_steps(10);
+  a.mutable_progress()->set_loss(3);
+  a.mutable_progress()->set_size_parameters(70);
+  v1::Job& b = Add("b");
+  b.mutable_progress()->set_step(9);
+  b.mutable_progress()->set_total_steps(10);
+  b.mutable_progress()->set_loss(1);
+  b.mutable_progress()->set_has_validation_loss(true);
+  b.mutable_progress()->set_validation_loss(4);
+  b.mutable_progress()->set_size_parameters(50);
+  Add("c");
+  Put();
+  const auto in_order = [&](const char* order) {
+    v1::ListJobsRequest request;
+    request.set_order_by(order);
+    return Ids(request);
+  };
+  EXPECT_THAT(in_order(""), ElementsAre("c", "b", "a"));
+  EXPECT_THAT(in_order("created desc"), ElementsAre("c", "b", "a"));
+  EXPECT_THAT(in_order("created"), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(in_order("name"), ElementsAre("b", "c", "a"));
+  EXPECT_THAT(in_order("state desc"), ElementsAre("a", "c", "b"));
+  // What has no value comes last in both directions.
+  EXPECT_THAT(in_order("progress"), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(in_order("progress desc"), ElementsAre("b", "a", "c"));
+  EXPECT_THAT(in_order("loss"), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(in_order("size"), ElementsAre("b", "a", "c"));
+
+  v1::ListJobsRequest pages;
+  pages.set_order_by("size");
+  pages.set_page_size(2);
+  ASSERT_OK_AND_ASSIGN(const v1::ListJobsResponse first,
+                       directory_.List(pages, Everybody));
+  EXPECT_EQ(first.total_size(), 3);
+  pages.set_page_token(first.next_page_token());
+  EXPECT_THAT(Ids(pages), ElementsAre("c"));
+  // A token belongs to its order.
+  pages.set_order_by("loss");
+  EXPECT_THAT(directory_.List(pages, Everybody),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("another filter")));
+  pages.set_order_by("age");
+  EXPECT_THAT(directory_.List(pages, Everybody),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("order_by: must be created")));
 }
 
 TEST_F(JobDirectoryTest, BadFiltersNameTheField) {

@@ -86,6 +86,30 @@ TEST_F(ProgressHubTest, JobThenStoredThenLive) {
   EXPECT_TRUE(reader->Finished());
 }
 
+// Why a job waits is in no event, so that its readers get the job again.
+TEST_F(ProgressHubTest, WaitingJobIsShownAgain) {
+  v1::Job job = RunningJob();
+  job.set_state(v1::QUEUED);
+  job.set_reason("waiting for 4 CPU slots, none is connected");
+  auto reader = hub_.Subscribe(job, 1, 0, [this] { ++wakes_; });
+  EXPECT_EQ(reader->Pop()->job().reason(), job.reason());
+  reader->AddBackfill({State(1, v1::QUEUED)});
+  // The stored event says less than the job.
+  EXPECT_EQ(reader->Pop()->event().sequence(), 1);
+  EXPECT_EQ(reader->Pop()->job().reason(), job.reason());
+  EXPECT_EQ(reader->Pop(), std::nullopt);
+  EXPECT_TRUE(reader->Idle());
+
+  job.set_reason("waiting for 4 CPU slots, the cluster has 2");
+  hub_.Show(job);
+  EXPECT_EQ(wakes_, 1);
+  EXPECT_EQ(reader->Pop()->job().reason(), job.reason());
+  // An event that came meanwhile is newer than what was to be shown.
+  hub_.Show(job);
+  hub_.Publish(State(2, v1::RUNNING));
+  EXPECT_THAT(Drain(*reader), ElementsAre("s2"));
+}
+
 TEST_F(ProgressHubTest, ThinnedTailEndsTheBackfill) {
   auto reader = Subscribe(9);
   Drain(*reader);

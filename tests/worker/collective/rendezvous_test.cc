@@ -2,6 +2,7 @@
 #include "worker/collective/rendezvous.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <thread>
@@ -29,6 +30,23 @@ TEST(FileRendezvousTest, AnotherHandleSeesWhatWasSet) {
   ASSERT_OK_AND_ASSIGN(std::string got,
                        two.Get("rank/0", absl::ZeroDuration()));
   EXPECT_EQ(got, value);
+}
+
+// A gang's key is among the entries. A member's user may be another one than
+// that of the worker that writes an entry, and has the folder then.
+TEST(FileRendezvousTest, OnlyTheFoldersOwnerReadsTheEntries) {
+  const std::string folder = NewFolder() + "/open";
+  ASSERT_EQ(mkdir(folder.c_str(), 0777), 0);
+  ASSERT_EQ(chmod(folder.c_str(), 0777), 0);
+  const mode_t mask = umask(077);
+  ASSERT_OK_AND_ASSIGN(FileRendezvous one, FileRendezvous::Open(folder));
+  EXPECT_OK(one.Set("gang-key", "secret"));
+  umask(mask);
+  struct stat found = {};
+  ASSERT_EQ(stat(folder.c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777, 0700u);
+  ASSERT_EQ(stat((folder + "/gang-key").c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777, 0644u);
 }
 
 TEST(FileRendezvousTest, GetWaitsForTheKey) {

@@ -220,6 +220,35 @@ TEST_F(DatasetCacheTest, ViewsNameBlobsUntilTheyGo) {
   EXPECT_FALSE(std::filesystem::exists(cache_->View(digest)));
 }
 
+TEST_F(DatasetCacheTest, AKeptViewsBlobsAreInUseAndGoWithTheirLinks) {
+  options_.max_bytes = 10;
+  Open();
+  const std::string used(64, 'd'), unused(64, 'e');
+  {
+    Lease lease(cache_.get());
+    EXPECT_OK(Get("hello", &lease));
+    ASSERT_OK(cache_->Link(Sha256Hex("hello"), used, "a/b.txt"));
+    EXPECT_OK(Get("other", &lease));
+    ASSERT_OK(cache_->Link(Sha256Hex("other"), unused, "c.txt"));
+  }
+  options_.kept_views = {used};
+  Open();
+  const std::string path = cache_->View(used) + "/a/b.txt";
+  EXPECT_EQ(*ReadFile(path), "hello");
+  EXPECT_FALSE(std::filesystem::exists(cache_->View(unused)));
+  {
+    Lease kept(cache_.get()), lease(cache_.get());
+    cache_->KeepView(used, &kept);
+    // There is only as much room as the unused one leaves.
+    EXPECT_OK(Get("01234", &lease));
+    EXPECT_THAT(Get("9", &lease), StatusIs(Code::kResourceExhausted));
+    EXPECT_EQ(*ReadFile(path), "hello");
+  }
+  Lease lease(cache_.get());
+  EXPECT_OK(Get("abcdefghij", &lease));
+  EXPECT_NE(access(path.c_str(), F_OK), 0);
+}
+
 TEST_F(DatasetCacheTest, OneFetchForMany) {
   source_.Close();
   std::vector<std::thread> ranks;

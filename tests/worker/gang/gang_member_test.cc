@@ -5,8 +5,12 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <fstream>
 #include <map>
@@ -15,20 +19,23 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_matchers.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/gang/stray_processes.h"
 
 namespace comera::worker {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 class Recorder : public GangMembers::Observer {
  public:
-  bool OnLine(GangMembers::Id id, std::string_view line) override {
+  bool OnLine(GangMembers::Id id, std::string_view line, int64_t end) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (line.empty() || line[0] != '{') return false;
     lines_[id].emplace_back(line);
+    ends_[id] = end;
     changed_.notify_all();
     return true;
   }
@@ -54,10 +61,16 @@ class Recorder : public GangMembers::Observer {
     const std::lock_guard<std::mutex> lock(mutex_);
     return lines_[id];
   }
+  // The place behind the last line.
+  int64_t end(GangMembers::Id id) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return ends_[id];
+  }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::map<GangMembers::Id, int64_t> ends_;
   std::map<GangMembers::Id, std::vector<std::string>> lines_;
   std::map<GangMembers::Id, MemberExit> exits_;
 };
@@ -86,7 +99,40 @@ class GangMemberTest : public testing::Test {
     MemberCommand command;
     command.arguments = {getenv("FAKE_TRAINER"), "--do=" + what};
     command.log_path = Log(what);
+    command.events_path = folder_ + "/" + what + ".events";
     return command;
+  }
+
+  // Starts a member and ends the object that started it.
+  pid_t LeaveBehind(const std::string& what) {
+    GangMembers::Options options;
+    options.mark = folder_;
+    auto processes = Start(options);
+    MemberCommand command = Do(what);
+    command.survives = true;
+    const auto pid = processes->Launch(1, command);
+    EXPECT_OK(pid);
+    EXPECT_TRUE(recorder_.WaitForLine(1));
+    processes->Leave();
+    return *pid;
+  }
+
+  // Has another object take over the member.
+  std::unique_ptr<GangMembers> Adopt(pid_t pid, const std::string& what,
+                                     int64_t offset, Recorder* recorder,
+                                     GangMembers::Options options = {}) {
+    options.mark = folder_;
+    auto processes = GangMembers::Start(options, recorder);
+    EXPECT_OK(processes);
+    AdoptedMember member;
+    member.pid = pid;
+    member.pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+    EXPECT_GE(member.pidfd, 0);
+    member.events_path = Do(what).events_path;
+    member.events_offset = offset;
+    member.log_path = Log(what);
+    (*processes)->Adopt(1, member);
+    return *std::move(processes);
   }
 
   std::string Log(const std::string& what) const {
@@ -167,8 +213,22 @@ TEST_F(GangMemberTest, BoundsTheLog) {
   options.max_log_bytes = 1000;
   auto processes = Start(options);
   ASSERT_OK(processes->Launch(1, Do("spam")));
-  EXPECT_EQ(recorder_.WaitForExit(1).code, 0);
+  const MemberExit exit = recorder_.WaitForExit(1);
+  EXPECT_EQ(exit.code, 0);
   EXPECT_EQ(ReadAll(Log("spam")).size(), 1000);
+  // The last words are those of the member all the same.
+  EXPECT_EQ(exit.log_tail.size(), 1024);
+  EXPECT_THAT(exit.log_tail, EndsWith("xxx\nplain words\n"));
+}
+
+TEST_F(GangMemberTest, EventsThatWereNeverWrittenAreNotRead) {
+  auto processes = Start();
+  ASSERT_OK(processes->Launch(1, Do("stretch")));
+  ASSERT_TRUE(recorder_.WaitForLine(1));
+  EXPECT_EQ(recorder_.WaitForExit(1).code, 0);
+  // The line behind the gap of 4 TiB.
+  EXPECT_EQ(recorder_.lines(1).size(), 1);
+  EXPECT_GT(recorder_.end(1), int64_t{4} << 40);
 }
 
 TEST_F(GangMemberTest, AProcessLeftBehindEndsWithTheMember) {
@@ -215,6 +275,90 @@ TEST_F(GangMemberTest, DestructionKillsAndReaps) {
   EXPECT_EQ(kill(pid, 0), -1);
   EXPECT_EQ(errno, ESRCH);
   EXPECT_EQ(recorder_.WaitForExit(1).signal, SIGKILL);
+}
+
+TEST_F(GangMemberTest, AMemberThatWasLeftGoesOnUnderItsSuccessor) {
+  const pid_t pid = LeaveBehind("wait");
+  EXPECT_EQ(kill(pid, 0), 0);
+  Recorder next;
+  const auto processes = Adopt(pid, "wait", /*offset=*/0, &next);
+  // It is read once more, at the same place.
+  ASSERT_TRUE(next.WaitForLine(1));
+  EXPECT_EQ(next.lines(1), recorder_.lines(1));
+  EXPECT_EQ(next.end(1), recorder_.end(1));
+  processes->Stop(1);
+  const MemberExit exit = next.WaitForExit(1);
+  // It is a child of this test, but not of that object.
+  EXPECT_FALSE(exit.known);
+  EXPECT_EQ(exit.log_tail, "stopping as asked\n");
+  EXPECT_GT(exit.peak_memory_bytes, 1 << 20);
+  EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
+}
+
+TEST_F(GangMemberTest, WhatAMemberWroteWhileNobodyReadIsReadAfterItsEnd) {
+  const pid_t pid = LeaveBehind("succeed_when_told");
+  const int64_t read_to = recorder_.end(1);
+  kill(pid, SIGTERM);
+  EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
+  Recorder next;
+  GangMembers::Options options;
+  options.mark = folder_;
+  ASSERT_OK_AND_ASSIGN(const auto processes,
+                       GangMembers::Start(options, &next));
+  AdoptedMember member;
+  member.pid = pid;
+  member.events_path = Do("succeed_when_told").events_path;
+  member.events_offset = read_to;
+  member.log_path = Log("succeed_when_told");
+  processes->Adopt(1, member);
+  EXPECT_EQ(next.WaitForExit(1).log_tail, "waiting\ntold\n");
+  EXPECT_EQ(next.lines(1).size(), 1u);
+}
+
+TEST_F(GangMemberTest, AnAdoptedMemberIsKilledWithWhatItStarted) {
+  const pid_t pid = LeaveBehind("ignore_term");
+  Recorder next;
+  const auto processes = Adopt(pid, "ignore_term", /*offset=*/0, &next);
+  processes->Stop(1, absl::Milliseconds(50));
+  next.WaitForExit(1);
+  int status = 0;
+  EXPECT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGKILL);
+  EXPECT_THAT(MarkedProcesses(folder_), ::testing::IsEmpty());
+}
+
+TEST_F(GangMemberTest, AnAdoptedMemberThatTheKernelKilledIsOutOfMemory) {
+  for (const bool killed_for_memory : {true, false}) {
+    const pid_t pid = LeaveBehind("wait");
+    Recorder next;
+    GangMembers::Options options;
+    std::atomic<int64_t> kills{7};
+    options.out_of_memory_kills = [&] { return kills.load(); };
+    const auto processes = Adopt(pid, "wait", /*offset=*/0, &next, options);
+    ASSERT_TRUE(next.WaitForLine(1));
+    if (killed_for_memory) ++kills;
+    kill(pid, SIGKILL);
+    const MemberExit exit = next.WaitForExit(1);
+    EXPECT_FALSE(exit.known);
+    EXPECT_EQ(exit.out_of_memory_kill, killed_for_memory);
+    EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
+  }
+}
+
+TEST_F(GangMemberTest, EventsThatAreForgottenTakeNoSpace) {
+  auto processes = Start();
+  ASSERT_OK(processes->Launch(1, Do("wait")));
+  ASSERT_TRUE(recorder_.WaitForLine(1));
+  const std::string path = Do("wait").events_path;
+  const std::string before = ReadAll(path);
+  ASSERT_FALSE(before.empty());
+  processes->ForgetEvents(1, static_cast<int64_t>(before.size()));
+  processes->Stop(1);
+  recorder_.WaitForExit(1);
+  // The place of what comes later stays the same.
+  EXPECT_EQ(ReadAll(path).size(), before.size());
+  EXPECT_EQ(recorder_.lines(1).size(), 1u);
 }
 
 bool IsZombie(pid_t pid) {

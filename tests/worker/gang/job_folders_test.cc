@@ -82,6 +82,7 @@ TEST_F(JobFoldersTest, WritesATaskThatReadsBack) {
   EXPECT_TRUE(fs::is_directory(task.cache_dir()));
   EXPECT_EQ(task.work_dir(), folders_.Work("jobs/a"));
   EXPECT_EQ(task.host(), "10.0.0.7");
+  EXPECT_EQ(task.lease_file(), "");
   EXPECT_EQ(task.device(), v1::ResourceSpec::CPU);
 }
 

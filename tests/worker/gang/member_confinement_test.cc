@@ -4,16 +4,20 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <condition_variable>
 #include <fstream>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <sstream>
 
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
+#include "worker/gang/file_rules.h"
 #include "worker/gang/gang_member.h"
 #include "worker/gang/member_cgroup.h"
 #include "worker/gang/member_environment.h"
@@ -28,7 +32,9 @@ using ::testing::UnorderedElementsAre;
 
 class Ends : public GangMembers::Observer {
  public:
-  bool OnLine(GangMembers::Id, std::string_view) override { return false; }
+  bool OnLine(GangMembers::Id, std::string_view, int64_t) override {
+    return false;
+  }
   void OnLogGrown(GangMembers::Id) override {}
   void OnExit(GangMembers::Id, const MemberExit& exit) override {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -60,6 +66,7 @@ class MemberConfinementTest : public ::testing::Test {
   // Runs a script as a member; returns everything that it writes.
   std::string Run(const std::string& script, MemberCommand command = {}) {
     command.arguments = {"/bin/sh", "-c", script};
+    command.events_path = folder_ + "/events";
     command.log_path = folder_ + "/log";
     unlink(command.log_path.c_str());
     Ends ends;
@@ -142,7 +149,9 @@ TEST_F(MemberConfinementTest, RunsAsAnotherUser) {
   MemberCommand command;
   command.user = user;
   const std::string text =
-      Run("id -u; id -G; grep -E 'Cap(Eff|Prm|Inh)' /proc/self/status; "
+      // Only what goes the same way keeps its order.
+      Run("exec 2>&1; id -u; id -G; grep -E 'Cap(Eff|Prm|Inh)' "
+          "/proc/self/status; "
           "ps -o pgid= -p $$ >/dev/null 2>&1; echo group $(cut -d' ' -f5 "
           "/proc/self/stat); cat /etc/shadow && echo READ; kill -0 " +
               std::to_string(getpid()) + " && echo SIGNALLED; echo done",
@@ -173,12 +182,82 @@ TEST_F(MemberConfinementTest, RunsAsAnotherUser) {
   EXPECT_EQ(info.st_uid, 0u);
 }
 
+TEST_F(MemberConfinementTest, UsesItsOwnFilesOnly) {
+  if (LandlockVersion() == 0) GTEST_SKIP() << "this kernel has no Landlock";
+  for (const char* name : {"mine", "other"}) {
+    mkdir((folder_ + "/" + name).c_str(), 0755);
+    std::ofstream(folder_ + "/" + name + "/file") << name << "'s secret\n";
+  }
+  std::ofstream(folder_ + "/token") << "the token\n";
+  FileAccess access = SystemFiles();
+  access.write.push_back(folder_ + "/mine");
+  access.read.push_back(folder_ + "/not there");
+  ASSERT_OK_AND_ASSIGN(FileRules rules, FileRules::Create(access));
+  MemberCommand command;
+  command.file_rules = std::make_shared<FileRules>(std::move(rules));
+  setenv("COMERA_TEST_SECRET", "the daemon's variable", 1);
+  const std::string daemon = std::to_string(getpid());
+  const std::string text = Run(
+      "exec 2>&1; cd " + folder_ +
+          "/mine; cat file; echo more > file; mkdir a b; echo x > a/x; "
+          "mv a/x b/x && echo RENAMED; cat file; "
+          "cat ../token ../other/file /etc/shadow; ls ..; echo x > ../made; "
+          "ln -s ../token link; cat link; ln ../token hard; cat hard; "
+          "cat /proc/" +
+          daemon + "/environ; ls /proc/" + daemon +
+          "/fd; "
+          "cat /proc/" +
+          daemon + "/root" + folder_ +
+          "/token; "
+          "cat /proc/cpuinfo /sys/devices/system/cpu/online >/dev/null && "
+          "id -u >/dev/null && echo SYSTEM",
+      command);
+  EXPECT_THAT(text, HasSubstr("mine's secret"));
+  EXPECT_THAT(text, HasSubstr("more"));
+  EXPECT_THAT(text, HasSubstr("RENAMED"));
+  EXPECT_THAT(text, HasSubstr("SYSTEM"));
+  EXPECT_THAT(text, Not(HasSubstr("the token")));
+  EXPECT_THAT(text, Not(HasSubstr("other's secret")));
+  EXPECT_THAT(text, Not(HasSubstr("root:")));
+  EXPECT_THAT(text, Not(HasSubstr("the daemon's variable")));
+  EXPECT_NE(::access((folder_ + "/made").c_str(), F_OK), 0);
+  // Without the rules the token is read.
+  EXPECT_THAT(Run("exec 2>&1; cat " + folder_ + "/token"),
+              HasSubstr("the token"));
+}
+
+TEST_F(MemberConfinementTest, AFolderIsOpenedToTheMembersGroupAlone) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can run ranks as others";
+  ASSERT_OK_AND_ASSIGN(const MemberUser user, FindMemberUser("nobody"));
+  // In a process of its own: it changes the process's group and mask.
+  const pid_t pid = fork();
+  if (pid == 0) {
+    umask(077);
+    const bool opened = OpenToMembers(user, folder_).ok();
+    mkdir((folder_ + "/made").c_str(), 0755);
+    std::ofstream(folder_ + "/made/file") << "x";
+    _exit(opened ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(status, 0);
+  for (const auto& [name, mode] : std::map<std::string, mode_t>{
+           {"", 0750}, {"/made", 0750}, {"/made/file", 0640}}) {
+    struct stat info = {};
+    ASSERT_EQ(stat((folder_ + name).c_str(), &info), 0) << name;
+    EXPECT_EQ(info.st_mode & 07777, mode) << name;
+    EXPECT_EQ(info.st_uid, 0u) << name;
+    EXPECT_EQ(info.st_gid, user.gid) << name;
+  }
+}
+
 // It can still be killed, and dies with the daemon.
 TEST_F(MemberConfinementTest, AnotherUsersProcessIsKilled) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can run ranks as others";
   MemberCommand command;
   ASSERT_OK_AND_ASSIGN(command.user, FindMemberUser("nobody"));
   command.arguments = {"/bin/sh", "-c", "sleep 1000"};
+  command.events_path = folder_ + "/events";
   command.log_path = folder_ + "/log";
   Ends ends;
   auto processes = GangMembers::Start({}, &ends);

@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 const absl::Time kNow = absl::FromUnixSeconds(1000000);
 
@@ -359,14 +360,26 @@ TEST_F(MemberTableTest, ACallOfLargeReportsStaysBelowTheCoordinatorsLimit) {
   EXPECT_EQ(request.members(0).phase(), v1::MemberStatus::RUNNING);
 }
 
-TEST_F(MemberTableTest, AnUnwantedModelIsAbandoned) {
+TEST_F(MemberTableTest, AModelIsDeliveredThoughItsMemberWasStopped) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   Starts();
   table_.OnEvent(1, Result());
   const auto uploading = table_.OnExit(1, {}, kNow);
   Answer({});
-  EXPECT_EQ(table_.Reconcile(kNow).abandon.size(), 1);
+  EXPECT_THAT(table_.Reconcile(kNow).stop_retrying, SizeIs(1));
   table_.OnUpload(*uploading, Models(1), kNow);
+  const v1::MemberStatus status = Request().members(0);
+  EXPECT_EQ(status.phase(), v1::MemberStatus::EXITED);
+  EXPECT_TRUE(status.has_result());
+}
+
+TEST_F(MemberTableTest, AModelThatTheCoordinatorRefusesEndsItsMember) {
+  Answer({Assignment("jobs/a", 1, 0, 0)});
+  Starts();
+  table_.OnEvent(1, Result());
+  const auto uploading = table_.OnExit(1, {}, kNow);
+  Answer({});
+  table_.OnUpload(*uploading, absl::AbortedError("no running attempt"), kNow);
   const v1::MemberStatus status = Request().members(0);
   EXPECT_EQ(status.phase(), v1::MemberStatus::EXITED);
   EXPECT_FALSE(status.has_result());
@@ -471,7 +484,7 @@ TEST_F(MemberTableTest, ShutDownStopsAllAndTellsThemLost) {
   table_.ShutDown();
   const MemberTable::Actions actions = table_.Reconcile(kNow);
   EXPECT_THAT(actions.stop, ElementsAre(2));
-  EXPECT_EQ(actions.abandon.size(), 1);
+  EXPECT_EQ(actions.stop_retrying.size(), 1);
   table_.OnExit(2, {}, kNow);
   const v1::SynchronizeRequest request = Request();
   EXPECT_EQ(request.members_size(), 2);
@@ -578,6 +591,63 @@ TEST_F(MemberTableTest, MembersWithoutACoordinatorSaveAndEnd) {
   const v1::Failure failure = Request().members(0).failure();
   EXPECT_EQ(failure.failure_class(), v1::PREEMPTED);
   EXPECT_EQ(failure.message(), "the coordinator was not heard for 10m");
+}
+
+TEST_F(MemberTableTest, OnAFullDiskSilenceMeansNothing) {
+  Answer({Assignment("jobs/a", 1, 1, 0)});
+  Starts();
+  table_.OnEvent(1, Heartbeat(3));
+  v1::SynchronizeRequest request;
+  for (int i = 0; i < 10; ++i) {
+    steady_ += absl::Seconds(5);
+    request.Clear();
+    table_.Fill(&request, /*cut_off=*/false, /*disk_full=*/true);
+  }
+  EXPECT_EQ(request.members(0).silent().seconds(), 0);
+  EXPECT_EQ(request.members(0).stalled().seconds(), 0);
+  // From when there is room again the member has as long as any.
+  steady_ += absl::Seconds(5);
+  EXPECT_EQ(Request().members(0).silent().seconds(), 5);
+}
+
+// Members of an earlier daemon that did not say how they ended.
+class UnknownEndTest : public MemberTableTest {
+ protected:
+  UnknownEndTest() { exit_.known = false; }
+
+  void Adopt(int rank) {
+    MemberRecord record;
+    record.set_id(rank + 1);
+    *record.mutable_assignment() = Assignment("jobs/a", 1, rank, rank);
+    table_.Adopt(record);
+  }
+
+  MemberExit exit_;
+};
+
+TEST_F(UnknownEndTest, IsALossOfAnyMember) {
+  Adopt(0);
+  Adopt(1);
+  EXPECT_EQ(table_.OnExit(1, exit_, kNow), std::nullopt);
+  EXPECT_EQ(table_.OnExit(2, exit_, kNow), std::nullopt);
+  const v1::SynchronizeRequest request = Request();
+  EXPECT_EQ(request.members(0).failure().failure_class(), v1::RANK_LOST);
+  EXPECT_EQ(request.members(1).failure().failure_class(), v1::RANK_LOST);
+}
+
+TEST_F(UnknownEndTest, AfterAResultIsASuccess) {
+  Adopt(0);
+  table_.OnEvent(1, Result());
+  EXPECT_TRUE(table_.OnExit(1, exit_, kNow).has_value());
+  EXPECT_FALSE(Request().members(0).has_failure());
+}
+
+TEST_F(UnknownEndTest, OfAMemberThatIsToldToEndMayHaveLostItsState) {
+  Adopt(1);
+  table_.ShutDown();
+  table_.Reconcile(kNow);
+  table_.OnExit(2, exit_, kNow);
+  EXPECT_EQ(Request().members(0).failure().failure_class(), v1::NODE_LOST);
 }
 
 TEST_F(MemberTableTest, Complaint13_APreemptionNoticeIsNoLossIfTheMemberSaved) {

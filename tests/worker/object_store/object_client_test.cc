@@ -1,7 +1,7 @@
 // Checks the client of objects against an HTTP server with faults: ranges,
 // transfers that go on after a cut, tries, redirects, and what is refused.
 
-#include "worker/object_store/object_client.h"
+#include "common/object_store/object_client.h"
 
 #include <stdlib.h>
 
@@ -173,7 +173,7 @@ TEST_F(ObjectClientTest, AnswersThatCannotBeUsedAreRefused) {
               StatusIs(Code::kPermissionDenied, HasSubstr("403")));
   EXPECT_THAT(Head(At("/code-400/f")), StatusIs(Code::kFailedPrecondition));
   EXPECT_THAT(Head(At("/code-301/f")),
-              StatusIs(Code::kFailedPrecondition, HasSubstr("--s3_region")));
+              StatusIs(Code::kFailedPrecondition, HasSubstr("another region")));
   EXPECT_THAT(Head(At("/bare/f")),
               StatusIs(Code::kFailedPrecondition, HasSubstr("ETag")));
   EXPECT_THAT(Head(At("/sizeless/f")),

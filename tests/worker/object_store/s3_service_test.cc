@@ -10,12 +10,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
+#include "common/object_store/object_client.h"
+#include "common/object_store/s3_endpoint.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/object_store/s3_server_process.h"
-#include "worker/object_store/object_client.h"
-#include "worker/object_store/s3_endpoint.h"
 
 namespace comera::worker {
 namespace {

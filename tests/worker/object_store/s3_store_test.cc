@@ -18,6 +18,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/files.h"
+#include "common/object_store/s3_answers.h"
+#include "common/object_store/s3_bucket.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -25,8 +27,6 @@
 #include "worker/checkpoint/state_fetch.h"
 #include "worker/checkpoint/state_source.h"
 #include "worker/checkpoint/stored_checkpoints.h"
-#include "worker/object_store/s3_answers.h"
-#include "worker/object_store/s3_bucket.h"
 
 namespace comera::worker {
 namespace {

@@ -7,11 +7,11 @@
 #include <string>
 
 #include "common/files.h"
+#include "common/object_store/s3_credentials.h"
+#include "common/object_store/s3_endpoint.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/object_store/s3_credentials.h"
-#include "worker/object_store/s3_endpoint.h"
 
 namespace comera::worker {
 namespace {

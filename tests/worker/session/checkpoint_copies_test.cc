@@ -38,6 +38,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 MATCHER_P(IsOkAndHolds, inner, "") {
@@ -580,6 +581,25 @@ TEST_F(CopierTest, WhatOthersHaveStoredIsFoundAtTheStart) {
   EXPECT_EQ(found.get_future().get(), expected);
 }
 
+TEST_F(CopierTest, WhatOthersStoreLaterIsFoundAtTheNextListing) {
+  std::promise<void> listed, found;
+  bool first = true, last = false;
+  CheckpointCopier::Options options;
+  options.store.relist = absl::Milliseconds(1);
+  options.store.on_listed = [&](const StoredStates& states) {
+    if (first) listed.set_value();
+    first = false;
+    if (states.empty() || last) return;
+    last = true;
+    found.set_value();
+  };
+  CheckpointCopier copier(options, client_.get(), store_.get());
+  listed.get_future().get();
+  ASSERT_OK(Store("checkpoints/b/step-000000000060.attempt-1.checkpoint",
+                  State("x")));
+  found.get_future().get();
+}
+
 TEST_F(CopierTest, OnlyWhatTheCoordinatorNamesIsDeletedFromTheStore) {
   CheckpointCopier copier({}, client_.get(), store_.get());
   // What somebody put there is left alone.
@@ -680,8 +700,10 @@ TEST_F(CopiesTest, TheShelfTellsWhatIsWhere) {
   CheckpointShelf shelf(&folders_, &cache_);
   shelf.ScanAll();
   shelf.AddStored("jobs/d", {1, 1});
-  shelf.SetStored({{kJob, {{5, 10}, {4, 700}}}});
-  shelf.AddStored(kJob, {5, 20});
+  EXPECT_TRUE(shelf.SetStored({{kJob, {{5, 10}, {4, 700}}}}));
+  EXPECT_FALSE(shelf.SetStored({{kJob, {{5, 10}, {4, 700}}}}));
+  EXPECT_TRUE(shelf.AddStored(kJob, {5, 20}));
+  EXPECT_FALSE(shelf.AddStored(kJob, {5, 20}));
   shelf.DropStored(kJob, {4, 700});
   shelf.DropStored("jobs/e", {4, 700});
   v1::SynchronizeRequest request;
@@ -744,6 +766,27 @@ TEST_F(CopiesTest, OnlyOldLeftoversAreTidiedOutOfTheStore) {
   EXPECT_THAT(Store("checkpoints/b/new", "x"),
               StatusIs(absl::StatusCode::kAborted));
   EXPECT_THAT(ListStore("checkpoints"), StatusIs(absl::StatusCode::kAborted));
+}
+
+TEST_F(CopiesTest, NothingGoesToOtherMachinesUnencrypted) {
+  PeerServer::Options options;
+  for (const char* host : {"192.0.2.1", "worker.example", "2001:db8::1"}) {
+    options.host = host;
+    EXPECT_THAT(PeerServer::Start(options, &cache_, &folders_, &keys_),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("--insecure_peers")))
+        << host;
+  }
+  for (const char* address : {"192.0.2.1:1", "[2001:db8::1]:1"}) {
+    EXPECT_THAT(client_->List(address, kJob, absl::Milliseconds(1)),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("--insecure_peers")))
+        << address;
+  }
+  // Where the operator allows it, the call is made.
+  PeerClient insecure(nullptr, &keys_, /*insecure=*/true);
+  EXPECT_THAT(insecure.List("192.0.2.1:1", kJob, absl::Milliseconds(1)),
+              Not(StatusIs(absl::StatusCode::kInvalidArgument)));
 }
 
 }  // namespace

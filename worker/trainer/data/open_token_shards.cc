@@ -95,9 +95,9 @@ absl::Status CheckLabels(const char* part, const Documents& documents) {
 // Divides the training shards.
 absl::Status Split(const v1::TokenShards& spec, const Shards& train,
                    DocumentParts* parts) {
-  const double fraction = spec.validation_fraction() == 0
-                              ? kDefaultValidationFraction
-                              : spec.validation_fraction();
+  const double fraction = spec.has_validation_fraction()
+                              ? spec.validation_fraction()
+                              : kDefaultValidationFraction;
   if (!(fraction > 0 && fraction < 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("data.token_shards.validation_fraction: ", fraction,

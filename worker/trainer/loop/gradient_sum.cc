@@ -21,14 +21,19 @@ absl::Status GradientSum::Sum(ModelPlan& plan) {
   }
   if (backend_->in_host_memory()) {
     RETURN_IF_ERROR(backend_->Synchronize());
-    return WithFailureClass(communicator_->AllReduce(values),
-                            v1::COLLECTIVE_HANG);
+    return SumOnHost(values);
   }
   // A communicator of the host cannot reach the device's memory.
   ASSIGN_OR_RETURN(std::vector<float> sums, plan.Download(reduced));
-  RETURN_IF_ERROR(WithFailureClass(
-      communicator_->AllReduce(absl::MakeSpan(sums)), v1::COLLECTIVE_HANG));
+  RETURN_IF_ERROR(SumOnHost(absl::MakeSpan(sums)));
   return plan.Upload(sums, reduced);
+}
+
+absl::Status GradientSum::SumOnHost(absl::Span<float> values) {
+  return WithFailureClass(compress_ ? communicator_->AllReduceCompressed(
+                                          values, ModelPlan::kTailFloats)
+                                    : communicator_->AllReduce(values),
+                          v1::COLLECTIVE_HANG);
 }
 
 absl::Status GradientSum::Check() {

@@ -2,6 +2,7 @@
 #define COMERA_WORKER_TRAINER_LOOP_GRADIENT_SUM_H_
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "kernels/backend.h"
 #include "worker/collective/communicator.h"
 #include "worker/trainer/planning/model_plan.h"
@@ -17,9 +18,11 @@ namespace comera::trainer {
 class GradientSum {
  public:
   // `communicator` may be null: a gang of one has nothing to sum. Both must
-  // outlive this.
-  GradientSum(collective::Communicator* communicator, kernels::Backend* backend)
-      : communicator_(communicator), backend_(backend) {}
+  // outlive this. `compress`: gradients travel as bfloat16, their tail as
+  // float32; a communicator on the device was told so when it was made.
+  GradientSum(collective::Communicator* communicator, kernels::Backend* backend,
+              bool compress = false)
+      : communicator_(communicator), backend_(backend), compress_(compress) {}
 
   // Replaces plan.reduced() by its sum over the members: for what is enqueued
   // next where the communicator is on the device, else at once.
@@ -30,8 +33,12 @@ class GradientSum {
   absl::Status Check();
 
  private:
+  // The sum of values in memory of the host.
+  absl::Status SumOnHost(absl::Span<float> values);
+
   collective::Communicator* const communicator_;
   kernels::Backend* const backend_;
+  const bool compress_;
 };
 
 }  // namespace comera::trainer

@@ -16,14 +16,20 @@
 #include "worker/trainer/loop/training_result.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/plan/model_layout.h"
+#include "worker/trainer/model/weights/export.h"
 
 namespace comera::trainer {
 namespace {
 
-int64_t ResolveTargetSize(const v1::Target& target, int64_t late_size) {
+// The parameters that the model may have. Bytes are those of the exported file,
+// whose header is largest now: ranks only fall.
+int64_t ResolveTargetSize(const v1::Target& target, const ModelConfig& config,
+                          int64_t late_size) {
   switch (target.target_size_case()) {
     case v1::Target::kTargetBytes:
-      return target.target_bytes() / kBytesPerParameter;
+      return std::max<int64_t>(
+          0, (target.target_bytes() - ExportedHeaderBytes(config)) /
+                 kBytesPerParameter);
     case v1::Target::kTargetParameters:
       return target.target_parameters();
     case v1::Target::kTargetRatio:
@@ -106,7 +112,8 @@ absl::Status LateStage::Enter() {
 
 void LateStage::BeginApproach() {
   progress_.target_size =
-      ResolveTargetSize(schedule_.target(progress_), progress_.late_size);
+      ResolveTargetSize(schedule_.target(progress_), model_.plan()->config(),
+                        progress_.late_size);
   progress_.targets_met = false;
   progress_.spikes.Restart();
   nearest_.reset();
@@ -280,9 +287,10 @@ absl::Status LateStage::ExportTarget(size_t index) {
   ASSIGN_OR_RETURN(const ModelConfig config,
                    WithRanks(model_.initial_config(), nearest_->ranks));
   const CompactedModel model = CompactModel(config, nearest_->parameters);
+  v1::TrainingResult result = MakeTargetResult(progress_.outcomes[index]);
+  SetFileSize(model.config, &result);
   return options_.export_target(static_cast<int>(index), model.config,
-                                model.parameters,
-                                MakeTargetResult(progress_.outcomes[index]));
+                                model.parameters, result);
 }
 
 }  // namespace comera::trainer

@@ -29,6 +29,7 @@ StateKeeper::StateKeeper(const TrainerOptions* options,
   CheckpointStore::Options kept;
   kept.keep = options->spec.checkpoint().keep();
   kept.attempt = options->attempt;
+  kept.former_fingerprint = FormerSpecFingerprint(options->spec);
   if (options->resume) kept.start = options->start;
   checkpoints_ = std::make_unique<CheckpointStore>(std::move(files), kept);
 }
@@ -107,12 +108,16 @@ absl::StatusOr<TrainingState> StateKeeper::LoadStart() const {
         absl::DataLossError(absl::StrCat(name, ": ", state.status().message())),
         v1::CHECKPOINT_DAMAGED);
   }
-  if (state->fingerprint != EarlyStageFingerprint(options_.spec) ||
-      state->progress.stage != v1::EARLY ||
-      state->progress.step != options_.spec.objective().early().steps()) {
+  const bool ends_early_stage =
+      state->fingerprint == EarlyStageFingerprint(options_.spec) &&
+      state->progress.stage == v1::EARLY &&
+      state->progress.step == options_.spec.objective().early().steps();
+  // Any state goes on as the job went on that saved it.
+  if (!ends_early_stage && state->fingerprint != fingerprint_ &&
+      state->fingerprint != FormerSpecFingerprint(options_.spec)) {
     return absl::FailedPreconditionError(absl::StrCat(
         "start_from.checkpoint: ", name,
-        " is of another early stage (model, data, compression, early stage, "
+        " is of another training (model, data, compression, objective, "
         "optimizer or training differ)"));
   }
   RETURN_IF_ERROR(CheckData(*state));

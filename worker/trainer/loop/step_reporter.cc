@@ -132,7 +132,10 @@ void StepReporter::FillUtilisation(const TrainingPhase& phase,
 
 void StepReporter::FillMemory(v1::StepMetrics* m) const {
   // In a gang of one these bytes are what would be synchronised.
-  m->set_synchronized_bytes(model_.plan()->trained_size() * kBytesPerParameter);
+  const bool compressed = options_.spec.training().compress_gradients();
+  m->set_synchronized_bytes(model_.plan()->trained_size() *
+                            (compressed ? kBytesPerParameter / 2
+                                        : kBytesPerParameter));
   m->set_dense_synchronized_bytes(DenseParameterCount(model_.initial_config()) *
                                   kBytesPerParameter);
   m->set_peak_memory_bytes(PeakMemoryBytes());

@@ -109,6 +109,13 @@ absl::Status TrainedModel::Plan(const ModelConfig& config,
     RETURN_IF_ERROR(CheckMemory(options_.spec, config, options_.world_size(),
                                 options_.model_factory, options_.backend));
   }
+  if (options_.on_memory_need && plan_ == nullptr) {
+    const absl::StatusOr<MemoryNeed> need =
+        LargestNeed(options_.spec, config, options_.world_size(),
+                    options_.model_factory, options_.backend);
+    // What is impossible, the plan itself will say.
+    if (need.ok()) RETURN_IF_ERROR(options_.on_memory_need(*need));
+  }
   ASSIGN_OR_RETURN(plan_, MakePlan(config, phase));
   return absl::OkStatus();
 }

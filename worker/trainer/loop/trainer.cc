@@ -26,6 +26,8 @@ namespace {
 // The least number of steps between two validations that are run in the mere
 // hope that the target is met.
 constexpr int64_t kHopefulValidationSteps = 20;
+// How often the run looks whether it is to end.
+constexpr absl::Duration kFinishCheckInterval = absl::Milliseconds(200);
 
 absl::Status CheckOptions(const TrainerOptions& options,
                           const TrainingSchedule& schedule) {
@@ -147,19 +149,55 @@ absl::StatusOr<RunEnd> Trainer::Train(const std::atomic<bool>& stop) {
     if (options_.activity != nullptr) {
       options_.activity->Set(progress_.stage, progress_.step);
     }
-    absl::Status done = engine_.Step(stop.load());
+    absl::Status done = engine_.Step(stop.load() || FinishAsked());
     if (done.ok()) done = FollowStep();
     if (!done.ok()) RETURN_IF_ERROR(Recover(done));
     if (StopDue()) {
       RETURN_IF_ERROR(engine_.CatchUp());
-      keeper_.SaveCheckpoint();
-      RunEnd end;
-      end.stopped = true;
-      return end;
+      return EndStopped();
     }
   }
   if (schedule_.early_only()) RETURN_IF_ERROR(EndEarlyStage());
   return Finish();
+}
+
+bool Trainer::FinishAsked() {
+  if (!options_.finish_asked || finish_asked_) return finish_asked_;
+  const absl::Time now = SteadyNow();
+  if (now < next_finish_check_) return false;
+  next_finish_check_ = now + kFinishCheckInterval;
+  return finish_asked_ = options_.finish_asked();
+}
+
+absl::StatusOr<RunEnd> Trainer::EndStopped() {
+  keeper_.SaveCheckpoint();
+  RunEnd end;
+  end.stopped = true;
+  // Whatever stopped it, the question may have come meanwhile.
+  next_finish_check_ = absl::InfinitePast();
+  if (options_.member() != 0 || !FinishAsked() || !options_.export_best) {
+    return end;
+  }
+  // A validation is a matter of all members, and only this one was asked.
+  if (!late_stage_.nearest() && progress_.validation.step < 0) {
+    options_.log(absl::StrCat("stopped at step ", progress_.step,
+                              " before the first validation: no model is "
+                              "left, because none is known to be any good"));
+    return end;
+  }
+  options_.Describe("exporting");
+  ASSIGN_OR_RETURN(const Exported best, ModelToExport());
+  const CompactedModel model = CompactModel(best.config, best.parameters);
+  progress_.energy_joules = energy_.Joules();
+  end.result = MakeStoppedResult(progress_, late_stage_.nearest(),
+                                 std::llround(engine_.last().objective.size));
+  SetFileSize(model.config, &end.result);
+  SetLanguageFigures(options_.spec.model(), *options_.data, &end.result);
+  RETURN_IF_ERROR(
+      options_.export_best(model.config, model.parameters, end.result));
+  end.left_model = true;
+  reporter_.ReportResult(end.result);
+  return end;
 }
 
 absl::Status Trainer::FollowStep() {
@@ -298,21 +336,28 @@ absl::Status Trainer::EvaluateFinalModel(
   return absl::OkStatus();
 }
 
+absl::StatusOr<Trainer::Exported> Trainer::ModelToExport() {
+  Exported model;
+  if (const std::optional<NearestModel>& nearest = late_stage_.nearest()) {
+    ASSIGN_OR_RETURN(model.config,
+                     WithRanks(model_.initial_config(), nearest->ranks));
+    model.parameters = nearest->parameters;
+  } else {
+    model.config = model_.plan()->config();
+    ASSIGN_OR_RETURN(model.parameters, model_.Parameters());
+  }
+  return model;
+}
+
 absl::StatusOr<RunEnd> Trainer::Finish() {
   RunEnd end;
   std::optional<ValidationResult> test;
   RETURN_IF_ERROR(EvaluateFinalModel(&test));
   if (options_.member() != 0) return end;
-  ModelConfig config = model_.plan()->config();
-  std::vector<float> parameters;
-  if (const std::optional<NearestModel>& nearest = late_stage_.nearest()) {
-    ASSIGN_OR_RETURN(config,
-                     WithRanks(model_.initial_config(), nearest->ranks));
-    parameters = nearest->parameters;
-  } else {
-    ASSIGN_OR_RETURN(parameters, model_.Parameters());
-  }
   options_.Describe("exporting");
+  ASSIGN_OR_RETURN(const Exported model_to_export, ModelToExport());
+  const CompactedModel compacted =
+      CompactModel(model_to_export.config, model_to_export.parameters);
   progress_.energy_joules = energy_.Joules();
   end.result = MakeTrainingResult(schedule_, progress_,
                                   std::llround(engine_.last().objective.size));
@@ -321,12 +366,12 @@ absl::StatusOr<RunEnd> Trainer::Finish() {
   if (test.has_value()) {
     SetTestResult(model, *options_.data, *test, &end.result);
   }
+  SetFileSize(compacted.config, &end.result);
   if (options_.export_model) {
-    const CompactedModel compacted = CompactModel(config, parameters);
     RETURN_IF_ERROR(options_.export_model(compacted.config,
                                           compacted.parameters, end.result));
   }
-  reporter_.ReportRanks(config, parameters);
+  reporter_.ReportRanks(model_to_export.config, model_to_export.parameters);
   reporter_.ReportResult(end.result);
   return end;
 }

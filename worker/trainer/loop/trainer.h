@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -26,8 +27,10 @@ namespace comera::trainer {
 
 // How Run ended, unless with an error.
 struct RunEnd {
-  // The run was asked to stop: a checkpoint was saved and there is no result.
+  // The run was asked to stop, and a checkpoint was saved. There is no result,
+  // unless member 0 was to leave its best model.
   bool stopped = false;
+  bool left_model = false;
   v1::TrainingResult result;
 };
 
@@ -95,6 +98,17 @@ class Trainer {
   // has not done so, and on the test set.
   absl::Status EvaluateFinalModel(std::optional<ValidationResult>* test);
   absl::StatusOr<RunEnd> Finish();
+  // Saves a checkpoint and, if that is asked for and a model was validated,
+  // exports the best one.
+  absl::StatusOr<RunEnd> EndStopped();
+  // Whether this member is to end soon and to leave its best model.
+  bool FinishAsked();
+  // The model to export, not compacted: the nearest one, else that in training.
+  struct Exported {
+    ModelConfig config;
+    std::vector<float> parameters;
+  };
+  absl::StatusOr<Exported> ModelToExport();
   // Reports the figures of a step, and the energy that was used until now.
   void ReportMetrics(const StepFigures& figures, bool validated);
   void LogGraphs() const;
@@ -112,6 +126,8 @@ class Trainer {
   StateKeeper keeper_;
   // Whether the figures of the last step are known, to all members.
   bool figures_known_ = true;
+  bool finish_asked_ = false;
+  absl::Time next_finish_check_ = absl::InfinitePast();
 };
 
 }  // namespace comera::trainer

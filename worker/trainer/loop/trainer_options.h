@@ -20,6 +20,7 @@
 #include "worker/trainer/data/batch/training_data.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/create_model.h"
+#include "worker/trainer/planning/memory_check.h"
 #include "worker/trainer/planning/model_plan.h"
 #include "worker/trainer/process/event_writer.h"
 #include "worker/trainer/process/heartbeat.h"
@@ -66,6 +67,9 @@ struct TrainerOptions {
   // Whether the whole job is compared with the backend's free memory before any
   // is taken. Where the system can swap, that would refuse what works.
   bool check_memory = false;
+  // Told once, before any is taken, what the phase that needs most will hold on
+  // the backend. Empty: nobody is told, and nothing is counted for it.
+  std::function<absl::Status(const MemoryNeed&)> on_memory_need;
   // Whether metrics say how much of the backend's memory was taken since
   // Create, where that is not the host's, which they give anyway.
   bool report_device_memory = false;
@@ -108,6 +112,15 @@ struct TrainerOptions {
                              const std::vector<float>& parameters,
                              const v1::TrainingResult& result)>
       export_target;
+
+  // Whether a stop is to leave the best model so far, with a result that has no
+  // outcome; asked on member 0 only. Empty: no.
+  std::function<bool()> finish_asked;
+  // Writes that model. Empty: nothing is exported.
+  std::function<absl::Status(const ModelConfig& config,
+                             const std::vector<float>& parameters,
+                             const v1::TrainingResult& result)>
+      export_best;
 
   ModelFactory model_factory = CreateModel;
   Clock* clock = Clock::Real();

@@ -10,6 +10,7 @@
 #include "proto/model_family.h"
 #include "worker/trainer/loop/progress_events.h"
 #include "worker/trainer/loop/quality_target.h"
+#include "worker/trainer/model/weights/export.h"
 
 namespace comera::trainer {
 namespace {
@@ -79,6 +80,17 @@ v1::TrainingResult MakeTargetResult(const TargetOutcome& outcome) {
   return result;
 }
 
+void SetFileSize(const ModelConfig& config, v1::TrainingResult* result) {
+  const int64_t bytes = ExportedBytes(config);
+  if (bytes == 0) return;
+  result->set_size_bytes(bytes);
+  const int64_t header = ExportedHeaderBytes(config);
+  for (v1::TargetResult& target : *result->mutable_targets()) {
+    target.set_size_bytes(target.size_parameters() * kBytesPerParameter +
+                          header);
+  }
+}
+
 void SetTestResult(const v1::ModelSpec& model, const TrainingData& data,
                    const ValidationResult& test, v1::TrainingResult* result) {
   v1::TestResult& figures = *result->mutable_test();
@@ -124,6 +136,24 @@ v1::TrainingResult MakeTrainingResult(const TrainingSchedule& schedule,
         "%d of %d targets met after %d steps%s", met, targets, progress.step,
         met == targets ? "" : ", nearest models kept"));
   }
+  for (const ParetoCandidate& point : progress.front.points()) {
+    *result.add_pareto_front() = ToProto(point);
+  }
+  return result;
+}
+
+v1::TrainingResult MakeStoppedResult(const TrainingProgress& progress,
+                                     const std::optional<NearestModel>& nearest,
+                                     int64_t size) {
+  TargetOutcome best;
+  best.validation = nearest ? nearest->validation : progress.validation;
+  best.size = nearest ? nearest->size : size;
+  v1::TrainingResult result = MakeTargetResult(best);
+  result.set_outcome(v1::OUTCOME_UNSPECIFIED);
+  result.set_step(progress.step);
+  result.set_energy_joules(progress.energy_joules);
+  result.set_reason(absl::StrCat("stopped at step ", progress.step,
+                                 " with the best model so far"));
   for (const ParetoCandidate& point : progress.front.points()) {
     *result.add_pareto_front() = ToProto(point);
   }

@@ -1,16 +1,22 @@
 // Joins the members of a job by NCCL or Gloo.
 #include "worker/trainer/main/form_gang.h"
 
+#include <openssl/rand.h>
+
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/status_macros.h"
+#include "common/steady_time.h"
 #include "worker/collective/gloo_communicator.h"
+#include "worker/collective/gloo_tls.h"
 #include "worker/collective/rendezvous.h"
 #if COMERA_CUDA
 #include "kernels/cuda/cuda_backend.h"
 #include "worker/collective/nccl_communicator.h"
+#include "worker/trainer/planning/model_plan.h"
 #endif
 
 namespace comera::trainer {
@@ -21,16 +27,102 @@ namespace {
 // in a collective while member 0 loads weights or exports; these limits are for
 // when the coordinator is away.
 constexpr absl::Duration kArrival = absl::Hours(12);
+// How long a member that waits for others may not notice that it is to stop.
+constexpr absl::Duration kStopInterval = absl::Milliseconds(200);
 constexpr absl::Duration kCollective = absl::Minutes(15);
 
-absl::Status AwaitAll(const TrainerTask& task,
+// What the members of a gang must have in common: how they deal samples, in
+// which order they add and how they connect. Raised with each change of these.
+constexpr char kVersion[] = "3";
+
+// Written by member 0, and by the coordinator passed to the workers of the gang
+// alone.
+constexpr char kGangKey[] = "gang-key";
+
+// The entry of member `rank` under `key`.
+absl::StatusOr<std::string> AwaitEntry(const std::string& key, int rank,
+                                       const std::atomic<bool>& stop,
+                                       collective::FileRendezvous* rendezvous) {
+  const absl::Time limit = SteadyNow() + kArrival;
+  while (true) {
+    absl::StatusOr<std::string> value = rendezvous->Get(key, kStopInterval);
+    if (!absl::IsDeadlineExceeded(value.status())) return value;
+    if (stop.load()) {
+      return absl::CancelledError(
+          absl::StrCat("stopped while member ", rank, " was awaited"));
+    }
+    if (SteadyNow() >= limit) return value;
+  }
+}
+
+absl::Status AwaitAll(const TrainerTask& task, const std::atomic<bool>& stop,
                       collective::FileRendezvous* rendezvous) {
-  RETURN_IF_ERROR(rendezvous->Set(absl::StrCat("here-", task.rank()), "1"));
+  RETURN_IF_ERROR(
+      rendezvous->Set(absl::StrCat("here-", task.rank()), kVersion));
   for (int rank = 0; rank < task.world_size(); ++rank) {
-    RETURN_IF_ERROR(
-        rendezvous->Get(absl::StrCat("here-", rank), kArrival).status());
+    ASSIGN_OR_RETURN(
+        const std::string version,
+        AwaitEntry(absl::StrCat("here-", rank), rank, stop, rendezvous));
+    if (version == kVersion) continue;
+    return absl::UnavailableError(absl::StrCat(
+        "member ", rank, " runs another version of comera-trainer (gangs of ",
+        version, ", here of ", kVersion,
+        "): upgrade the workers that share a gang together"));
   }
   return absl::OkStatus();
+}
+
+// The key of this attempt's gang, which member 0 makes.
+absl::StatusOr<std::string> GangKey(const TrainerTask& task,
+                                    const std::atomic<bool>& stop,
+                                    collective::FileRendezvous* rendezvous) {
+  if (task.rank() == 0) {
+    std::string key(collective::GangTls::kKeyBytes, '\0');
+    if (RAND_bytes(reinterpret_cast<unsigned char*>(key.data()),
+                   static_cast<int>(key.size())) != 1) {
+      return absl::InternalError(
+          "RAND_bytes: no random bytes for a gang's key");
+    }
+    RETURN_IF_ERROR(rendezvous->Set(kGangKey, key));
+    return key;
+  }
+  ASSIGN_OR_RETURN(const std::string key,
+                   AwaitEntry(kGangKey, /*rank=*/0, stop, rendezvous));
+  if (key.size() != collective::GangTls::kKeyBytes) {
+    return absl::UnavailableError(absl::StrCat(
+        "rendezvous key \"", kGangKey, "\" holds ", key.size(),
+        " bytes, not the ", collective::GangTls::kKeyBytes, " of a key"));
+  }
+  return key;
+}
+
+// Connections that leave the machine are TLS; on one machine, loopback is as
+// safe as the memory that the members share.
+absl::StatusOr<std::unique_ptr<collective::Communicator>> FormOnCpus(
+    const TrainerTask& task, const std::atomic<bool>& stop,
+    collective::FileRendezvous* rendezvous) {
+  collective::GlooOptions options;
+  options.rank = task.rank();
+  options.world_size = task.world_size();
+  options.timeout = kCollective;
+  if (!task.host().empty()) {
+    options.host = task.host();
+    ASSIGN_OR_RETURN(std::string key, GangKey(task, stop, rendezvous));
+    options.tls = collective::GangTls{std::move(key)};
+  }
+  return collective::CreateGlooCommunicator(options, rendezvous);
+}
+
+// NCCL has no authentication. So that nothing that is not of the gang is
+// waited for or given the id of its communicator, members on several machines
+// meet over TLS first; what NCCL itself listens on and sends is protected by
+// the network alone (docs/deployment.md).
+absl::Status ProveMembership(const TrainerTask& task,
+                             const std::atomic<bool>& stop,
+                             collective::FileRendezvous* rendezvous) {
+  if (task.host().empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto members, FormOnCpus(task, stop, rendezvous));
+  return members->Barrier();
 }
 
 absl::StatusOr<std::unique_ptr<collective::Communicator>> FormOnGpus(
@@ -43,6 +135,9 @@ absl::StatusOr<std::unique_ptr<collective::Communicator>> FormOnGpus(
   options.timeout = kCollective;
   options.api = collective::CreateLinkedNcclApi(/*device=*/0);
   options.backend_stream = kernels::CudaStreamOf(backend);
+  // Only gradients are reduced on the device.
+  options.compress = task.spec().training().compress_gradients();
+  options.exact_tail = ModelPlan::kTailFloats;
   return collective::CreateNcclCommunicator(
       options,
       std::make_shared<collective::FileRendezvous>(std::move(rendezvous)));
@@ -56,22 +151,19 @@ absl::StatusOr<std::unique_ptr<collective::Communicator>> FormOnGpus(
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<collective::Communicator>> FormGang(
-    const TrainerTask& task, const kernels::Backend& backend) {
+    const TrainerTask& task, const kernels::Backend& backend,
+    const std::atomic<bool>& stop) {
   if (task.world_size() == 1) {
     return std::unique_ptr<collective::Communicator>();
   }
   ASSIGN_OR_RETURN(collective::FileRendezvous rendezvous,
                    collective::FileRendezvous::Open(task.rendezvous_dir()));
-  RETURN_IF_ERROR(AwaitAll(task, &rendezvous));
+  RETURN_IF_ERROR(AwaitAll(task, stop, &rendezvous));
   if (task.device() == v1::ResourceSpec::GPU) {
+    RETURN_IF_ERROR(ProveMembership(task, stop, &rendezvous));
     return FormOnGpus(task, backend, std::move(rendezvous));
   }
-  collective::GlooOptions options;
-  options.rank = task.rank();
-  options.world_size = task.world_size();
-  options.timeout = kCollective;
-  if (!task.host().empty()) options.host = task.host();
-  return collective::CreateGlooCommunicator(options, &rendezvous);
+  return FormOnCpus(task, stop, &rendezvous);
 }
 
 }  // namespace comera::trainer

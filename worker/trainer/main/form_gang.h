@@ -2,6 +2,7 @@
 #ifndef COMERA_WORKER_TRAINER_MAIN_FORM_GANG_H_
 #define COMERA_WORKER_TRAINER_MAIN_FORM_GANG_H_
 
+#include <atomic>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -13,9 +14,12 @@ namespace comera::trainer {
 
 // Waits for the other members of the task and joins them: over NCCL where
 // `backend`, which must outlive the communicator, computes on a GPU, else over
-// Gloo. Null where there is one member. Errors are those of the factories.
+// Gloo. Null where there is one member. Errors are those of the factories;
+// Unavailable: a member runs another version of the program. Cancelled: `stop`
+// became true while not all members were there.
 absl::StatusOr<std::unique_ptr<collective::Communicator>> FormGang(
-    const TrainerTask& task, const kernels::Backend& backend);
+    const TrainerTask& task, const kernels::Backend& backend,
+    const std::atomic<bool>& stop);
 
 }  // namespace comera::trainer
 

@@ -1,10 +1,9 @@
 // Runs a task: opens the data, trains, and exports the model.
 #include "worker/trainer/main/member_main.h"
 
-#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -33,21 +32,14 @@
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/weights/export.h"
 #include "worker/trainer/planning/calibration.h"
+#include "worker/trainer/planning/memory_check.h"
 #include "worker/trainer/process/failure.h"
 #include "worker/trainer/process/make_backend.h"
+#include "worker/trainer/process/process_memory.h"
 #include "worker/trainer/state/checkpoint.h"
 
 namespace comera::trainer {
 namespace {
-
-absl::Status LimitMemory(int64_t bytes) {
-  if (bytes <= 0) return absl::OkStatus();
-  struct rlimit limit = {};
-  limit.rlim_cur = limit.rlim_max = static_cast<rlim_t>(bytes);
-  if (setrlimit(RLIMIT_DATA, &limit) == 0) return absl::OkStatus();
-  return absl::InternalError(
-      absl::StrCat("setrlimit(RLIMIT_DATA): ", std::strerror(errno)));
-}
 
 int ThreadsOf(const TrainerTask& task) {
   if (task.threads() > 0) return task.threads();
@@ -111,21 +103,50 @@ energy::EnergySources EnergySourcesOf(const TrainerTask& task) {
   return sources;
 }
 
-// An error of a file: a full disk is no lack of memory, and an unavailable file
-// no member of the gang.
+// Lets the member hold what it has planned, with head-room: the data that it
+// has opened are held already.
+absl::Status LimitToPlan(const MemoryNeed& need, int threads) {
+  const int64_t held = DataBytes();
+  const int64_t planned = need.bytes + CheckpointBytes(need.state_bytes);
+  const int64_t limit = LimitOfPlan(held, planned, threads);
+  LOG(INFO) << "memory limit bytes=" << limit << " held=" << held
+            << " planned=" << planned;
+  // Where the machine sets a lower one, that holds.
+  const absl::Status limited = LimitDataBytes(limit);
+  LOG_IF(WARNING, !limited.ok()) << "no memory limit of its own " << limited;
+  return absl::OkStatus();
+}
+
+// An error of a file: a full disk is no lack of memory, and one that fails is
+// the machine's fault, not that of another member of the gang.
 absl::Status FileError(absl::Status status) {
-  const bool full = absl::IsResourceExhausted(status);
-  return WithFailureClass(std::move(status),
-                          full ? v1::DISK_FULL : v1::INTERNAL);
+  const v1::FailureClass failure_class =
+      absl::IsResourceExhausted(status) ? v1::DISK_FULL
+      : absl::IsUnavailable(status)     ? v1::RANK_LOST
+                                        : v1::INTERNAL;
+  return WithFailureClass(std::move(status), failure_class);
+}
+
+// Says why the member ends without a result: one that was not asked itself, or
+// whose daemon was away when it was, would be a mystery otherwise.
+void ReportStopped(const TrainerTask& task, const EventSink& events,
+                   const std::string& when) {
+  v1::TrainerEvent event;
+  *event.mutable_failure() = ToFailure(
+      WithFailureClass(
+          absl::CancelledError(absl::StrCat("stopped as asked, ", when)),
+          v1::PREEMPTED),
+      task.attempt(), task.rank());
+  events(event);
 }
 
 absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
                    const EventSink& events, Activity& activity,
                    const MemberOptions& member_options) {
   // On a GPU the limit is that of device memory, which the backend keeps.
-  if (task.device() != v1::ResourceSpec::GPU) {
-    RETURN_IF_ERROR(LimitMemory(task.spec().resources().memory_bytes()));
-  }
+  const bool on_cpu = task.device() != v1::ResourceSpec::GPU;
+  const int64_t own_limit = task.spec().resources().memory_bytes();
+  if (on_cpu && own_limit > 0) RETURN_IF_ERROR(LimitDataBytes(own_limit));
   RETURN_IF_ERROR(FileError(MakeDirectories(task.work_dir())));
 
   const std::unique_ptr<energy::EnergyMeter> energy =
@@ -144,11 +165,18 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
   };
   ASSIGN_OR_RETURN(const std::unique_ptr<TrainingData> data,
                    OpenTrainingData(task.spec(), data_options));
-  if (stop.load()) return absl::OkStatus();
+  if (stop.load()) {
+    ReportStopped(task, events, "before training");
+    return absl::OkStatus();
+  }
 
   activity.Describe("meeting the other members");
   absl::StatusOr<std::unique_ptr<collective::Communicator>> gang =
-      FormGang(task, *backend);
+      FormGang(task, *backend, stop);
+  if (absl::IsCancelled(gang.status())) {
+    ReportStopped(task, events, "before training");
+    return absl::OkStatus();
+  }
   if (!gang.ok()) {
     return WithFailureClass(gang.status(), v1::COLLECTIVE_HANG);
   }
@@ -180,6 +208,12 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
   options.graphs = member_options.graphs;
   options.backend = backend.get();
   options.device = device;
+  if (on_cpu && own_limit == 0 && member_options.limit_to_plan) {
+    options.on_memory_need =
+        [threads = backend_options.threads](const MemoryNeed& need) {
+          return LimitToPlan(need, threads);
+        };
+  }
   options.report_device_memory = task.device() == v1::ResourceSpec::GPU;
   options.check_memory = task.device() == v1::ResourceSpec::GPU ||
                          backend_options.memory_limit_bytes > 0;
@@ -198,6 +232,19 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
                              const std::vector<float>& parameters,
                              const v1::TrainingResult& result) {
     return FileError(Export(*data, absl::StrCat(task.work_dir(), "/model"),
+                            config, parameters, result));
+  };
+  const std::string finish =
+      absl::StrCat(task.work_dir(), "/", FinishFile(task.attempt()));
+  options.finish_asked = [finish] {
+    return ::access(finish.c_str(), F_OK) == 0;
+  };
+  options.export_best = [&](const ModelConfig& config,
+                            const std::vector<float>& parameters,
+                            const v1::TrainingResult& result) {
+    return FileError(Export(*data,
+                            absl::StrCat(task.work_dir(), "/targets/",
+                                         BestModelName(task.attempt())),
                             config, parameters, result));
   };
   options.export_target = [&](int target, const ModelConfig& config,
@@ -233,18 +280,10 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
     if (trainer.ok()) {
       const absl::StatusOr<RunEnd> end = (*trainer)->Run(stop);
       status = end.status();
-      if (end.ok() && end->stopped) {
-        // Members that were not asked themselves say so too: it is no mystery
-        // why they end.
-        v1::TrainerEvent event;
-        *event.mutable_failure() =
-            ToFailure(WithFailureClass(
-                          absl::CancelledError(absl::StrCat(
-                              "stopped as asked, after a checkpoint at step ",
-                              (*trainer)->progress().step)),
-                          v1::PREEMPTED),
-                      task.attempt(), task.rank());
-        events(event);
+      if (end.ok() && end->stopped && !end->left_model) {
+        ReportStopped(task, events,
+                      absl::StrCat("after a checkpoint at step ",
+                                   (*trainer)->progress().step));
       }
     }
   }

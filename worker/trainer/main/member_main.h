@@ -13,6 +13,9 @@ namespace comera::trainer {
 struct MemberOptions {
   // The option of the same name of TrainerOptions.
   bool graphs = true;
+  // Whether a member on the CPU whose job sets no limit may hold what its plan
+  // says, with head-room, and no more (LimitOfPlan).
+  bool limit_to_plan = true;
 };
 
 // Runs a task (as ReadTaskFile gives it) from opening the data to exporting the

@@ -1,5 +1,6 @@
 // Runs comera-trainer: one member of a training job, started by the worker or
 // by hand.
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <memory>
 #include <new>
 #include <string>
 #include <system_error>
@@ -17,6 +19,8 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/log.h"
 #include "common/status_macros.h"
 #include "common/version.h"
@@ -32,17 +36,21 @@
 #include "worker/trainer/predict/predictor.h"
 #include "worker/trainer/predict/serve.h"
 #include "worker/trainer/process/event_writer.h"
+#include "worker/trainer/process/exit_line.h"
 #include "worker/trainer/process/failure.h"
 #include "worker/trainer/process/heartbeat.h"
 #include "worker/trainer/process/make_backend.h"
 #include "worker/trainer/process/stop_signals.h"
 #include "worker/trainer/process/task_file.h"
+#include "worker/trainer/process/worker_lease.h"
 
 namespace comera::trainer {
 namespace {
 
-// The event that reports the end of memory, made while there is some.
+// The event that reports the end of memory, made while there is some, and where
+// it goes.
 std::string* out_of_memory_line = nullptr;
+int out_of_memory_descriptor = STDOUT_FILENO;
 
 void PrepareForOutOfMemory(int64_t attempt, int rank) {
   v1::TrainerEvent event;
@@ -55,22 +63,42 @@ void PrepareForOutOfMemory(int64_t attempt, int rank) {
 // of an exception that is thrown in their midst.
 void EndOutOfMemory() {
   // Short enough for a pipe to take it whole, between two lines.
-  if (write(STDOUT_FILENO, out_of_memory_line->data(),
+  if (write(out_of_memory_descriptor, out_of_memory_line->data(),
             out_of_memory_line->size()) < 0) {
     _exit(2);
   }
   _exit(1);
 }
 
-int Main(const std::string& task_file, const MemberOptions& options) {
-  StopSignals signals;  // before any other thread
-  // A reader that closes the pipe is noticed by write, and is no reason to
-  // stop.
-  signal(SIGPIPE, SIG_IGN);
-  out_of_memory_line = new std::string;
-  PrepareForOutOfMemory(0, 0);
-  std::set_new_handler(EndOutOfMemory);
-  EventWriter writer(EventWriter::ToDescriptor(STDOUT_FILENO));
+// Returns null if the worker gave no lease.
+std::unique_ptr<LeaseWatch> WatchLease(const TrainerTask& task,
+                                       StopSignals& signals) {
+  if (task.lease_file().empty()) return nullptr;
+  LeaseWatch::Options options;
+  options.file = task.lease_file();
+  options.lease = absl::Seconds(task.lease().seconds()) +
+                  absl::Nanoseconds(task.lease().nanos());
+  return std::make_unique<LeaseWatch>(options, [&signals] { signals.Ask(); });
+}
+
+// Returns a descriptor of standard output, and lets what libraries print there
+// go to the log instead, where it breaks no event.
+int ClaimOutput() {
+  const int output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+  if (output < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+    return STDOUT_FILENO;
+  }
+  return output;
+}
+
+// Returns the exit code. `lease` receives the watch of the lease, if the worker
+// gave one. It is to last until the process ends: on a full disk the last
+// events and the exit line wait for room, and without a worker nobody else
+// would end the process.
+int RunMember(const std::string& task_file, const MemberOptions& options,
+              StopSignals& signals, int output,
+              std::unique_ptr<LeaseWatch>* lease) {
+  EventWriter writer(EventWriter::ToDescriptor(output));
   const EventSink sink = [&](const v1::TrainerEvent& event) {
     writer.Write(event);
   };
@@ -87,6 +115,7 @@ int Main(const std::string& task_file, const MemberOptions& options) {
       attempt = task->attempt();
       rank = task->rank();
       PrepareForOutOfMemory(attempt, rank);
+      *lease = WatchLease(*task, signals);
       status = RunTask(*task, signals.asked(), sink, activity, options);
     }
   }
@@ -96,6 +125,24 @@ int Main(const std::string& task_file, const MemberOptions& options) {
   *event.mutable_failure() = ToFailure(status, attempt, rank);
   writer.Write(std::move(event));
   return 1;
+}
+
+int Main(const std::string& task_file, const MemberOptions& options) {
+  StopSignals signals;  // before any other thread
+  // A reader that closes the pipe is noticed by write, and is no reason to
+  // stop.
+  signal(SIGPIPE, SIG_IGN);
+  const int output = ClaimOutput();
+  out_of_memory_descriptor = output;
+  out_of_memory_line = new std::string;
+  PrepareForOutOfMemory(0, 0);
+  std::set_new_handler(EndOutOfMemory);
+  std::unique_ptr<LeaseWatch> lease;
+  const int code = RunMember(task_file, options, signals, output, &lease);
+  if (lease != nullptr) {
+    EventWriter::ToDescriptor(output)(absl::StrCat(kExitLine, code, "\n"));
+  }
+  return code;
 }
 
 // Prints what the task will do and take, and runs nothing.
@@ -304,6 +351,11 @@ int main(int argc, char** argv) {
   app.add_option("--graphs", options.graphs,
                  "on: a GPU's steps are captured once and replayed; off: every "
                  "operation is enqueued, for debugging and comparisons")
+      ->default_str("on");
+  app.add_option(
+         "--limit_to_plan", options.limit_to_plan,
+         "on: on the CPU, a job without resources.memory_bytes may take "
+         "half as much memory again as planned, and a GiB; off: any")
       ->default_str("on");
   app.set_version_flag("--version",
                        std::string("comera-trainer ") + comera::kVersion);

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/types/span.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/status_macros.h"
@@ -33,6 +34,13 @@ constexpr Field kFields[] = {
     {"bytes_per_second", &kernels::MachineSpeed::bytes_per_second, 1e6, 1e15},
     {"math_rate", &kernels::MachineSpeed::math_rate, 1e5, 1e16},
     {"random_rate", &kernels::MachineSpeed::random_rate, 1e5, 1e16},
+};
+// A GPU has these as well.
+constexpr Field kGpuFields[] = {
+    {"misaligned_rate", &kernels::MachineSpeed::misaligned_rate, 1e6, 1e18},
+    {"fused_rate", &kernels::MachineSpeed::fused_rate, 1e6, 1e18},
+    {"fused_seconds", &kernels::MachineSpeed::fused_seconds, 0, 1},
+    {"scalar_rate", &kernels::MachineSpeed::scalar_rate, 1e6, 1e18},
 };
 
 }  // namespace
@@ -67,6 +75,12 @@ std::string CalibrationJson(const std::string& machine,
   Json json = {
       {"version", kVersion}, {"machine", machine}, {"threads", speed.threads}};
   for (const Field& field : kFields) json[field.name] = speed.*field.value;
+  if (speed.gpu) {
+    json["gpu"] = true;
+    for (const Field& field : kGpuFields) {
+      json[field.name] = speed.*field.value;
+    }
+  }
   // A processor's name may hold anything.
   return JsonText(json, 2) + "\n";
 }
@@ -92,18 +106,25 @@ absl::StatusOr<kernels::MachineSpeed> ParseCalibration(
     return bad("threads");
   }
   speed.threads = threads->get<int>();
-  for (const Field& field : kFields) {
-    const auto found = json.find(field.name);
-    if (found == json.end() || !found->is_number()) {
-      return bad(absl::StrCat(field.name, " is missing"));
+  const auto read = [&](absl::Span<const Field> fields) -> absl::Status {
+    for (const Field& field : fields) {
+      const auto found = json.find(field.name);
+      if (found == json.end() || !found->is_number()) {
+        return bad(absl::StrCat(field.name, " is missing"));
+      }
+      const double value = found->get<double>();
+      if (!(value >= field.low && value <= field.high)) {
+        return bad(absl::StrCat(field.name, ": ", value, " is outside [",
+                                field.low, ", ", field.high, "]"));
+      }
+      speed.*field.value = value;
     }
-    const double value = found->get<double>();
-    if (!(value >= field.low && value <= field.high)) {
-      return bad(absl::StrCat(field.name, ": ", value, " is outside [",
-                              field.low, ", ", field.high, "]"));
-    }
-    speed.*field.value = value;
-  }
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(read(kFields));
+  const auto gpu = json.find("gpu");
+  speed.gpu = gpu != json.end() && *gpu == true;
+  if (speed.gpu) RETURN_IF_ERROR(read(kGpuFields));
   return speed;
 }
 
@@ -131,6 +152,10 @@ kernels::MachineSpeed LoadCalibration(const std::string& cache_dir,
   if (absl::IsNotFound(text.status())) return machine.defaults;
   absl::StatusOr<kernels::MachineSpeed> speed =
       text.ok() ? ParseCalibration(*text, machine.name) : text.status();
+  if (speed.ok() && machine.gpu && !speed->gpu) {
+    speed = absl::InvalidArgumentError(
+        "calibration: lacks what a GPU's has; measure again");
+  }
   if (speed.ok()) return *speed;
   *why = absl::StrCat(path, ": ", std::string(speed.status().message()));
   return machine.defaults;

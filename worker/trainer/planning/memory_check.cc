@@ -123,6 +123,9 @@ absl::StatusOr<MemoryNeed> PredictMemory(const v1::JobSpec& spec,
   };
   constexpr int64_t kFloat = sizeof(float);
   add("activations and workspace", model.activation_bytes());
+  need.state_bytes = (plan->size() + 2 * model.layout().moments_size() +
+                      model.layout().projectors_size()) *
+                     kFloat;
   add("parameters", plan->size() * kFloat);
   add("gradients", plan->gradients().size * kFloat);
   add("moments", 2 * model.layout().moments_size() * kFloat);
@@ -134,20 +137,48 @@ absl::StatusOr<MemoryNeed> PredictMemory(const v1::JobSpec& spec,
   return need;
 }
 
-absl::Status CheckMemory(const v1::JobSpec& spec, const ModelConfig& config,
-                         int world_size, const ModelFactory& factory,
-                         kernels::Backend* backend) {
-  const std::vector<Shape> shapes = ShapesOf(spec, config, world_size);
-  Shape worst;
-  MemoryNeed most;
-  for (const Shape& shape : shapes) {
+namespace {
+
+// The phase that needs most, and what it needs.
+struct Worst {
+  Shape shape;
+  MemoryNeed need;
+};
+
+absl::StatusOr<Worst> WorstOf(const v1::JobSpec& spec,
+                              const ModelConfig& config, int world_size,
+                              const ModelFactory& factory,
+                              kernels::Backend* backend) {
+  Worst worst;
+  for (const Shape& shape : ShapesOf(spec, config, world_size)) {
     ASSIGN_OR_RETURN(
         MemoryNeed need,
         PredictMemory(spec, shape.config, shape.batch_size, factory, backend));
-    if (need.bytes <= most.bytes) continue;
-    most = std::move(need);
-    worst = shape;
+    if (need.bytes <= worst.need.bytes) continue;
+    worst.need = std::move(need);
+    worst.shape = shape;
   }
+  return worst;
+}
+
+}  // namespace
+
+absl::StatusOr<MemoryNeed> LargestNeed(const v1::JobSpec& spec,
+                                       const ModelConfig& config,
+                                       int world_size,
+                                       const ModelFactory& factory,
+                                       kernels::Backend* backend) {
+  ASSIGN_OR_RETURN(Worst worst,
+                   WorstOf(spec, config, world_size, factory, backend));
+  return std::move(worst.need);
+}
+
+absl::Status CheckMemory(const v1::JobSpec& spec, const ModelConfig& config,
+                         int world_size, const ModelFactory& factory,
+                         kernels::Backend* backend) {
+  ASSIGN_OR_RETURN(const Worst found,
+                   WorstOf(spec, config, world_size, factory, backend));
+  const auto& [worst, most] = found;
   ASSIGN_OR_RETURN(const int64_t free, backend->FreeBytes());
   if (most.bytes <= free) return absl::OkStatus();
 

@@ -19,6 +19,9 @@ namespace comera::trainer {
 // The memory that one member holds on the backend while it trains.
 struct MemoryNeed {
   int64_t bytes = 0;
+  // The bytes of parameters and optimiser state among them, which checkpoints
+  // hold.
+  int64_t state_bytes = 0;
   // The names and bytes of its parts, the largest first.
   std::vector<std::pair<std::string, int64_t>> parts;
 };
@@ -32,6 +35,14 @@ absl::StatusOr<MemoryNeed> PredictMemory(const v1::JobSpec& spec,
                                          int64_t batch_size,
                                          const ModelFactory& factory,
                                          kernels::Backend* backend);
+
+// The need of the phase of `spec` that needs most. `config` has the ranks to
+// begin with. Errors of PredictMemory.
+absl::StatusOr<MemoryNeed> LargestNeed(const v1::JobSpec& spec,
+                                       const ModelConfig& config,
+                                       int world_size,
+                                       const ModelFactory& factory,
+                                       kernels::Backend* backend);
 
 // Compares the phase of `spec` that needs most with what `backend` has free.
 // `config` has the ranks to begin with. ResourceExhausted: it does not fit; the

@@ -53,6 +53,7 @@ void Repeat(int64_t times, kernels::OperationCosts::Entry* work) {
   work->math *= factor;
   work->random *= factor;
   work->seconds *= factor;
+  work->launches *= factor;
 }
 
 absl::Status Backward(ModelPlan& plan) {
@@ -118,8 +119,12 @@ absl::StatusOr<StepPrediction> PredictStep(const ModelConfig& config,
   prediction.gradient_bytes = plan->gradients().size * kFloat;
   prediction.optimizer_bytes =
       (2 * moments + model.layout().projectors_size()) * kFloat;
-  const auto take = [&](kernels::OperationCosts::Entry* to) {
+  const auto take = [&](int64_t times, kernels::OperationCosts::Entry* to) {
     *to = costs.total;
+    Repeat(times, to);
+    for (const auto& [work, count] : costs.gpu_works) {
+      prediction.gpu_works[work] += times * count;
+    }
     costs.Clear();
   };
 
@@ -129,12 +134,10 @@ absl::StatusOr<StepPrediction> PredictStep(const ModelConfig& config,
   RETURN_IF_ERROR(model.Forward(SyntheticBatch(config, batch_size),
                                 plan->parameters().data, /*train=*/true,
                                 &state));
-  take(&prediction.forward);
-  RETURN_IF_ERROR(Backward(*plan));
-  take(&prediction.backward);
   // The parts are alike.
-  Repeat(parts, &prediction.forward);
-  Repeat(parts, &prediction.backward);
+  take(parts, &prediction.forward);
+  RETURN_IF_ERROR(Backward(*plan));
+  take(parts, &prediction.backward);
   // The objective's passes: the scale of the loss, and the cores' l2 term. All
   // gradients pass by, however many are in memory at a time.
   const kernels::Vector gradients(plan->gradients().data, plan->trained_size());
@@ -146,7 +149,7 @@ absl::StatusOr<StepPrediction> PredictStep(const ModelConfig& config,
   RETURN_IF_ERROR(backend->AdamW(
       {}, Segments(model.layout()), {plan->parameters().data, moments},
       {gradients.data, moments}, plan->first_moment(), plan->second_moment()));
-  take(&prediction.optimizer);
+  take(1, &prediction.optimizer);
   return prediction;
 }
 

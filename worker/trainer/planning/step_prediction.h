@@ -17,6 +17,8 @@ struct StepPrediction {
   // The forward and backward passes over all parts of the batch, and what
   // follows them once.
   kernels::OperationCosts::Entry forward, backward, optimizer;
+  // All of it on a GPU, by operation and work.
+  kernels::GpuWorks gpu_works;
   // The bytes of the model's plan, and of the flat buffers.
   int64_t activation_bytes = 0;
   int64_t parameter_bytes = 0;
@@ -25,6 +27,9 @@ struct StepPrediction {
 
   double seconds() const {
     return forward.seconds + backward.seconds + optimizer.seconds;
+  }
+  double launches() const {
+    return forward.launches + backward.launches + optimizer.launches;
   }
   double multiply_adds() const {
     return forward.multiply_adds + backward.multiply_adds +

@@ -68,7 +68,9 @@ void EventWriter::Write(v1::TrainerEvent event) {
 
 void EventWriter::Flush() {
   std::unique_lock<std::mutex> lock(mutex_);
-  drained_.wait(lock, [this] { return queue_.empty() && !writing_; });
+  drained_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return queue_.empty() && !writing_;
+  });
 }
 
 int64_t EventWriter::dropped() const {
@@ -80,7 +82,9 @@ void EventWriter::Loop() {
   bool reader_there = true;
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    work_.wait(lock, [this] { return !queue_.empty() || stop_; });
+    work_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return !queue_.empty() || stop_;
+    });
     if (queue_.empty()) return;
     const v1::TrainerEvent event = std::move(queue_.front());
     queue_.pop_front();
@@ -93,13 +97,18 @@ void EventWriter::Loop() {
   }
 }
 
-EventWriter::WriteLine EventWriter::ToDescriptor(int descriptor) {
-  return [descriptor](const std::string& line) {
+EventWriter::WriteLine EventWriter::ToDescriptor(int descriptor,
+                                                 absl::Duration pause) {
+  return [descriptor, pause](const std::string& line) {
     size_t done = 0;
     while (done < line.size()) {
       const ssize_t n =
           write(descriptor, line.data() + done, line.size() - done);
       if (n < 0 && errno == EINTR) continue;
+      if (n < 0 && (errno == ENOSPC || errno == EDQUOT)) {
+        absl::SleepFor(pause);
+        continue;
+      }
       if (n < 0) return false;
       done += static_cast<size_t>(n);
     }

@@ -10,6 +10,8 @@
 #include <string>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
 #include "comera/v1/progress.pb.h"
 
 namespace comera::trainer {
@@ -44,23 +46,24 @@ class EventWriter {
 
   // One line of JSON with its newline.
   static std::string ToLine(const v1::TrainerEvent& event);
-  // Writes whole lines to a file descriptor.
-  static WriteLine ToDescriptor(int descriptor);
+  // Writes whole lines to a file descriptor. While the disk below it is full,
+  // it tries again after each `pause`: a result must not get lost.
+  static WriteLine ToDescriptor(int descriptor,
+                                absl::Duration pause = absl::Seconds(1));
 
  private:
   void Loop();
 
   const WriteLine write_line_;
   const size_t capacity_;
-  // Guards all that follows. A std::mutex, since the system's Abseil is not
-  // built for ThreadSanitizer.
+  // A std::mutex, since the system's Abseil is not built for ThreadSanitizer.
   mutable std::mutex mutex_;
   std::condition_variable work_;     // queue_ is not empty, or stop_
   std::condition_variable drained_;  // queue_ is empty and nothing is written
-  std::deque<v1::TrainerEvent> queue_;
-  bool writing_ = false;
-  bool stop_ = false;
-  int64_t dropped_ = 0;
+  std::deque<v1::TrainerEvent> queue_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
   std::thread thread_;  // last: starts when all else is there
 };
 

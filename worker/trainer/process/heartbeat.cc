@@ -60,7 +60,8 @@ void HeartbeatThread::Loop() {
     *event.mutable_heartbeat() = activity_->Read();
     sink_(event);
     wake_.wait_for(lock, absl::ToChronoNanoseconds(interval_),
-                   [this] { return stop_; });
+                   [this]()
+                       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stop_; });
   } while (!stop_);
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "comera/v1/progress.pb.h"
 #include "worker/collective/communicator.h"
@@ -29,9 +30,10 @@ class Activity {
   v1::Heartbeat Read() const;
 
  private:
-  mutable std::mutex mutex_;  // guards all that follows
-  v1::Heartbeat heartbeat_;
-  const collective::Communicator* communicator_ = nullptr;
+  mutable std::mutex mutex_;
+  v1::Heartbeat heartbeat_ ABSL_GUARDED_BY(mutex_);
+  const collective::Communicator* communicator_ ABSL_GUARDED_BY(mutex_) =
+      nullptr;
 };
 
 // Reports at regular intervals that the process lives and how far it is: the
@@ -51,9 +53,9 @@ class HeartbeatThread {
   const Activity* const activity_;
   const EventSink sink_;
   const absl::Duration interval_;
-  std::mutex mutex_;  // guards stop_
+  std::mutex mutex_;
   std::condition_variable wake_;
-  bool stop_ = false;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // last: starts when all else is there
 };
 

@@ -26,6 +26,8 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 
   const std::atomic<bool>& asked() const { return asked_; }
+  // Does what a signal does.
+  void Ask() { asked_.store(true); }
 
  private:
   void Loop();

@@ -206,6 +206,10 @@ CheckpointStore::LoadFirst(const std::vector<CheckpointName>& names,
           absl::StrCat(file, ": ", state.status().message()));
       continue;
     }
+    if (!options_.former_fingerprint.empty() &&
+        state->fingerprint == options_.former_fingerprint) {
+      state->fingerprint = fingerprint;
+    }
     if (state->fingerprint != fingerprint) {
       return absl::FailedPreconditionError(absl::StrCat(
           "checkpoint ", file,

@@ -64,6 +64,9 @@ class CheckpointStore {
     // The state that the attempt starts from. What earlier attempts saved after
     // it goes first when there are too many.
     std::optional<StateKey> start;
+    // A second fingerprint of the same specification that is accepted in files;
+    // empty: none.
+    std::string former_fingerprint;
   };
 
   // No other process may write to the folder.

@@ -63,7 +63,12 @@ absl::StatusOr<ModelConfig> WithRanks(ModelConfig config,
 
 namespace {
 
-v1::JobSpec WhatNumbersDependOn(const v1::JobSpec& spec) {
+// Where files of datasets come from.
+enum class DatasetPaths { kWithoutCache, kLocal };
+
+v1::JobSpec WhatNumbersDependOn(
+    const v1::JobSpec& spec,
+    DatasetPaths dataset_paths = DatasetPaths::kWithoutCache) {
   v1::JobSpec kept;
   *kept.mutable_model() = spec.model();
   *kept.mutable_data() = spec.data();
@@ -77,8 +82,11 @@ v1::JobSpec WhatNumbersDependOn(const v1::JobSpec& spec) {
   // Files from URLs are told by the digest of the data (data_digest.h), because
   // their local paths differ between machines.
   for (const DataPath& path : DataPaths(&kept)) {
-    if (FetchedUrlDigest(*path.path).empty()) continue;
-    path.path->erase(0, path.path->rfind('/') + 1);
+    if (!FetchedUrlDigest(*path.path).empty()) {
+      path.path->erase(0, path.path->rfind('/') + 1);
+    } else if (dataset_paths == DatasetPaths::kWithoutCache) {
+      *path.path = std::string(WithoutCache(*path.path));
+    }
   }
   // How often progress is shown changes no number.
   kept.mutable_training()->clear_report_every_steps();
@@ -119,6 +127,10 @@ std::string Digest(const v1::JobSpec& kept) {
 
 std::string SpecFingerprint(const v1::JobSpec& spec) {
   return Digest(WhatNumbersDependOn(spec));
+}
+
+std::string FormerSpecFingerprint(const v1::JobSpec& spec) {
+  return Digest(WhatNumbersDependOn(spec, DatasetPaths::kLocal));
 }
 
 std::string EarlyStageFingerprint(const v1::JobSpec& spec) {

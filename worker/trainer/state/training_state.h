@@ -228,6 +228,9 @@ struct TrainingState : ModelState {
 // initial weight fields of a specification with its defaults filled in; not the
 // size of the gang.
 std::string SpecFingerprint(const v1::JobSpec& spec);
+// Returns what earlier versions stored for this specification on this machine:
+// they counted the folder in which the machine keeps datasets.
+std::string FormerSpecFingerprint(const v1::JobSpec& spec);
 // Names the fields that the training state at the end of the early stage
 // depends on: jobs that share it differ in their late stages only.
 std::string EarlyStageFingerprint(const v1::JobSpec& spec);

@@ -276,8 +276,11 @@ def _field_names(config: ModelConfig) -> Tuple[str, ...]:
     return (*transformer, "segments", "classes")
 
 
-def config_to_json(config: ModelConfig, size_parameters: int) -> Dict[str, Any]:
-    """The text as the trainer writes it, so that its programs read it too."""
+def config_to_json(
+    config: ModelConfig, size_parameters: int, size_bytes: int
+) -> Dict[str, Any]:
+    """The text as the trainer writes it, so that its programs read it too.
+    `size_bytes` is the size of the file of weights, header included."""
     layers: Dict[str, Any] = {}
     for name, f in config.factorisation.items():
         layers[name] = {
@@ -303,6 +306,6 @@ def config_to_json(config: ModelConfig, size_parameters: int) -> Dict[str, Any]:
         "version": 2 if any(f.silu for f in config.factorisation.values()) else 1,
         "model": model,
         "size_parameters": size_parameters,
-        "size_bytes": 4 * size_parameters,
+        "size_bytes": size_bytes,
         "training": config.figures,
     }

@@ -15,6 +15,10 @@ from torch.utils.checkpoint import checkpoint
 
 from comera.errors import IntegrityError
 from comera.torch.config import Factorisation, LowRank
+from comera.torch.contraction import multiply, train_product
+
+# Entries of rank at or below this act as 0, unless a layer says otherwise.
+RANK_THRESHOLD = 1e-2
 
 # Rows of a table at a time where all of them are needed.
 _BLOCK_ROWS = 4096
@@ -40,33 +44,52 @@ def _check_modes(modes: Sequence[int], width: int, may_exceed: bool, what: str) 
         raise IntegrityError(f"{what}: modes {list(modes)} for a width of {width}")
 
 
-def left_product(cores: Sequence[Tensor]) -> Tensor:
-    """(product of modes, last bond) of cores (left, mode, right), the first left
-    bond being 1."""
-    product = cores[0].reshape(cores[0].shape[1], cores[0].shape[2])
-    for core in cores[1:]:
-        left, mode, right = core.shape
-        rows = product.shape[0] * mode
-        product = (product @ core.reshape(left, mode * right)).reshape(rows, right)
-    return product
+class TensorTrain:
+    """What layers with cores have in common: `core`, and while they are trained
+    with rank entries `rank`, the entries d of every inner bond. In computations
+    they are folded into the core on their left, and an entry at or below
+    `threshold` acts as 0 and has no gradient."""
+
+    core: nn.ParameterList
+    rank: Optional[nn.ParameterList]
+    threshold: float
+
+    def _set_cores(self, shapes: Sequence[Tuple[int, ...]], entries: bool) -> None:
+        """Parameters without memory, of shapes (left, mode ..., right)."""
+        self.core = nn.ParameterList([new_parameter(*shape) for shape in shapes])
+        # Exported models have their entries folded in.
+        self.rank = None
+        if entries:
+            self.rank = nn.ParameterList([new_parameter(s[-1]) for s in shapes[:-1]])
+        self.threshold = RANK_THRESHOLD
+
+    def folded(self) -> List[Tensor]:
+        """H_i = G_i D_i."""
+        cores = list(self.core)
+        if self.rank is None:
+            return cores
+        for i, d in enumerate(self.rank):
+            cores[i] = cores[i] * torch.where(d > self.threshold, d, torch.zeros_like(d))
+        return cores
+
+    def bond_ranks(self) -> List[int]:
+        """Extents of the inner bonds, dead entries included."""
+        return [int(c.shape[-1]) for c in self.core][:-1]
+
+    def size_modes(self) -> List[int]:
+        """The factors n_i of the size, sum of n_i r_(i-1) r_i."""
+        return [math.prod(c.shape[1:-1]) for c in self.core]
 
 
-def right_product(cores: Sequence[Tensor]) -> Tensor:
-    """(first bond, product of modes), the last right bond being 1."""
-    product = cores[-1].reshape(cores[-1].shape[0], cores[-1].shape[1])
-    for core in reversed(cores[:-1]):
-        left, mode, right = core.shape
-        columns = mode * product.shape[1]
-        product = (core.reshape(left * mode, right) @ product).reshape(left, columns)
-    return product
+class TTLinear(TensorTrain, nn.Module):
+    """Y = X W + bias, W (inputs, outputs) a tensor train: Y = (X A) B with A the
+    product of the input cores and B of the output cores, or another grouping of the
+    cores where that is cheaper (comera.torch.contraction). W is formed only where
+    the ranks are so large that it is cheaper than all factored paths. With `silu`,
+    Y = silu(X A) B + bias, and there is no W.
 
-
-class TTLinear(nn.Module):
-    """Y = X W + bias, W (inputs, outputs) a tensor train that is never formed:
-    Y = (X A) B with A the product of the input cores and B of the output cores.
-    With `silu`, Y = silu(X A) B + bias, and there is no W.
-
-    `core`: the cores (left, mode, right). With all ranks 0 the layer is its bias.
+    `core`: the cores (left, mode, right); `rank`: with `entries`, the rank entries
+    of the inner bonds. With all ranks 0 the layer is its bias.
     """
 
     def __init__(
@@ -76,6 +99,7 @@ class TTLinear(nn.Module):
         form: Factorisation,
         name: str = "",
         bias: bool = True,
+        entries: bool = False,
     ) -> None:
         super().__init__()
         modes = [*form.input_modes, *form.output_modes]
@@ -88,32 +112,30 @@ class TTLinear(nn.Module):
         self.inputs, self.outputs = inputs, outputs
         self.split = len(form.input_modes)
         self.silu = form.silu
-        self.core = nn.ParameterList(
-            [new_parameter(bonds[i], mode, bonds[i + 1]) for i, mode in enumerate(modes)]
+        self._set_cores(
+            [(bonds[i], mode, bonds[i + 1]) for i, mode in enumerate(modes)], entries
         )
         self.bias = new_bias(outputs, bias)
 
-    def factors(self) -> Tuple[Tensor, Tensor]:
-        """A (inputs, rank) and B (rank, outputs)."""
-        cores = list(self.core)
-        b = right_product(cores[self.split :])
-        return left_product(cores[: self.split]), b[:, : self.outputs]
-
     def forward(self, x: Tensor) -> Tensor:
-        a, b = self.factors()
-        t = x @ a
-        t = nn.functional.silu(t) if self.silu else t
-        return add_bias(t @ b, self.bias)
+        """(..., outputs) of X (..., inputs)."""
+        if x.shape[-1:] != (self.inputs,):
+            raise RuntimeError(f"an input {tuple(x.shape)} for {self.inputs} inputs")
+        silu = nn.functional.silu if self.silu else None
+        rows = x.reshape(-1, self.inputs)
+        y = multiply(rows, self.folded(), self.split, self.outputs, silu)
+        return add_bias(y.reshape(*x.shape[:-1], self.outputs), self.bias)
 
     def dense_weight(self) -> Tensor:
+        """W (inputs, outputs)."""
         if self.silu:
             raise ValueError("a layer with a function between its factors")
-        a, b = self.factors()
-        return a @ b
+        cores = self.folded()
+        a, b = train_product(cores[: self.split]), train_product(cores[self.split :])
+        return (a[0] @ b[:, :, 0])[:, : self.outputs]
 
     def extra_repr(self) -> str:
-        ranks = [int(c.shape[2]) for c in self.core][:-1]
-        return f"{self.inputs}, {self.outputs}, ranks={ranks}"
+        return f"{self.inputs}, {self.outputs}, ranks={self.bond_ranks()}"
 
 
 class DenseLinear(nn.Module):
@@ -237,15 +259,24 @@ def _digits(numbers: Tensor, modes: Sequence[int]) -> List[Tensor]:
     return digits[::-1]
 
 
-class TTMEmbedding(Table):
+class TTMEmbedding(TensorTrain, Table):
     """A tensor-train matrix whose rows are computed when they are looked up.
 
-    `core`: the cores (left, row mode, column mode, right). What rows have in
-    common is contracted once: distinct first halves of their digits, distinct
-    second halves, then one product for each distinct row.
+    `core`: the cores (left, row mode, column mode, right); `rank`: with `entries`,
+    the rank entries of the inner bonds. What rows have in common is contracted once:
+    distinct first halves of their digits, distinct second halves, then one product
+    for each distinct row. The row `padding`, if there is one, is 0 and stays so.
     """
 
-    def __init__(self, rows: int, width: int, form: Factorisation, name: str = "") -> None:
+    def __init__(
+        self,
+        rows: int,
+        width: int,
+        form: Factorisation,
+        name: str = "",
+        entries: bool = False,
+        padding: Optional[int] = None,
+    ) -> None:
         super().__init__(rows, width)
         modes = list(zip(form.input_modes, form.output_modes))
         bonds = form.bonds()
@@ -257,15 +288,18 @@ class TTMEmbedding(Table):
         _check_modes(form.output_modes, width, False, name)
         self.row_modes = list(form.input_modes)
         self.split = len(modes) // 2
-        self.core = nn.ParameterList(
-            [new_parameter(bonds[i], m, n, bonds[i + 1]) for i, (m, n) in enumerate(modes)]
+        self.padding = padding
+        self._set_cores(
+            [(bonds[i], m, n, bonds[i + 1]) for i, (m, n) in enumerate(modes)], entries
         )
 
-    def _chain(self, first: int, end: int, numbers: Tensor) -> Tensor:
+    def _chain(
+        self, cores: Sequence[Tensor], first: int, end: int, numbers: Tensor
+    ) -> Tensor:
         """(numbers, left bond * columns, right bond) of some cores."""
         digits = _digits(numbers, self.row_modes[first:end])
         product = None
-        for core, digit in zip(list(self.core)[first:end], digits):
+        for core, digit in zip(cores[first:end], digits):
             left, _, columns, right = core.shape
             # (numbers, left, columns * right)
             picked = core.index_select(1, digit).transpose(0, 1)
@@ -287,13 +321,17 @@ class TTMEmbedding(Table):
             torch.div(unique, tail, rounding_mode="floor"), return_inverse=True
         )
         tails, tail_of = torch.unique(unique % tail, return_inverse=True)
-        left = self._chain(0, self.split, heads)
-        right = self._chain(self.split, len(self.core), tails)
+        cores = self.folded()
+        left = self._chain(cores, 0, self.split, heads)
+        right = self._chain(cores, self.split, len(cores), tails)
         bond = left.shape[2]
         columns = right.shape[1] // bond if bond else self.width // max(1, left.shape[1])
         right = right.reshape(len(tails), bond, columns)
         rows = torch.bmm(left[head_of], right[tail_of]).reshape(len(unique), self.width)
-        return rows[inverse]
+        if self.padding is not None:
+            rows = rows.masked_fill((unique == self.padding)[:, None], 0)
+        # Under autocast too, rows are of the parameters' type, as nn.Embedding's are.
+        return rows.to(self.core[0].dtype)[inverse]
 
     def _blocks(self) -> List[Tensor]:
         device = self.core[0].device
@@ -318,8 +356,7 @@ class TTMEmbedding(Table):
         return torch.cat([self.forward(ids) for ids in self._blocks()])
 
     def extra_repr(self) -> str:
-        ranks = [int(c.shape[3]) for c in self.core][:-1]
-        return f"{self.rows}, {self.width}, ranks={ranks}"
+        return f"{self.rows}, {self.width}, ranks={self.bond_ranks()}"
 
 
 def make_table(rows: int, width: int, form: Factorisation, name: str = "") -> Table:

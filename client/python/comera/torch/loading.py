@@ -128,15 +128,18 @@ def save(module: AnyModel, directory: Union[str, "os.PathLike[str]"]) -> Path:
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     tensors: Dict[str, safetensors.Tensor] = {}
-    for name, parameter in module.named_parameters():
+    for name, parameter in sorted(module.named_parameters()):
         values = parameter.detach().to("cpu", torch.float32).contiguous()
         if not bool(torch.isfinite(values).all()):
             raise ValueError(f"{name}: holds values that are not finite")
         # NumPy is avoided: PyTorch does not need it.
         data = ctypes.string_at(values.data_ptr(), 4 * values.numel())
         tensors[name] = safetensors.Tensor("F32", tuple(values.shape), data)
-    safetensors.write(folder / _WEIGHTS, tensors, {"format": "comera-model"})
-    document = config_to_json(module.config, module.num_parameters())
+    weights = folder / _WEIGHTS
+    safetensors.write(weights, tensors, {"format": "comera-model"})
+    document = config_to_json(
+        module.config, module.num_parameters(), weights.stat().st_size
+    )
     (folder / _CONFIG).write_text(json.dumps(document, indent=2) + "\n")
     source = module.folder
     if source is not None and source.resolve() != folder.resolve():

@@ -100,6 +100,11 @@ export async function login(token: string): Promise<void> {
   session.set({ needed: false, version: session.value.version + 1 });
 }
 
+/** The issuer at which browsers can sign in; empty: there is none. */
+export async function issuer(): Promise<string> {
+  return (await request<{ issuer: string }>('/v1/sso')).issuer;
+}
+
 export async function logout(): Promise<void> {
   await request('/v1/session', { method: 'DELETE' });
   session.set({ needed: true, version: session.value.version + 1 });

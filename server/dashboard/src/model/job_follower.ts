@@ -10,7 +10,7 @@ import type {
   TrainingResult,
 } from '../api/types';
 import { camel, float, int } from './format';
-import { isFinal } from './job_state';
+import { failureText, isFinal } from './job_state';
 import { SeriesStore } from './series_store';
 
 /** Fields of StepMetrics that are plotted. */
@@ -198,13 +198,4 @@ export function timelineEntry(event: JobEvent): TimelineEntry | null {
     return { ...base, kind: 'incident', text: failureText(event.incident) };
   }
   return null;
-}
-
-export function failureText(failure: {
-  failureClass?: string;
-  message?: string;
-  rank?: number;
-}): string {
-  const where = (failure.rank ?? 0) >= 0 ? ` (member ${failure.rank ?? 0})` : '';
-  return `${failure.failureClass ?? 'failure'}${where}: ${failure.message ?? ''}`;
 }

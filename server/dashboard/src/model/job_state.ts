@@ -80,10 +80,31 @@ export function etaSeconds(job: Job): number | null {
   return isFinal(job.state) ? null : seconds(job.progress?.eta);
 }
 
+/** Why the job is where it is; "" where its state says it all. */
+export function stateReason(job: Job): string {
+  if (job.state === 'FAILED' && job.failure) return failureText(job.failure);
+  const says =
+    job.state === 'QUEUED' ||
+    job.state === 'PAUSED' ||
+    job.state === 'FAILED' ||
+    (job.state === 'SUCCEEDED' && job.outcome === 'TARGET_MISSED');
+  return says ? (job.reason ?? '') : '';
+}
+
+export function failureText(failure: {
+  failureClass?: string;
+  message?: string;
+  rank?: number;
+}): string {
+  const where = (failure.rank ?? 0) >= 0 ? ` (member ${failure.rank ?? 0})` : '';
+  return `${failure.failureClass ?? 'failure'}${where}: ${failure.message ?? ''}`;
+}
+
 export interface Allowed {
   cancel: boolean;
   pause: boolean;
   resume: boolean;
+  remove: boolean;
 }
 
 export function allowed(job: Job): Allowed {
@@ -91,6 +112,10 @@ export function allowed(job: Job): Allowed {
   return {
     cancel: live,
     pause: live && job.state !== 'PAUSED' && !job.pausing,
-    resume: live && (job.state === 'PAUSED' || job.pausing === true),
+    resume:
+      (live && (job.state === 'PAUSED' || job.pausing === true)) ||
+      job.state === 'FAILED' ||
+      job.state === 'CANCELLED',
+    remove: isFinal(job.state),
   };
 }

@@ -229,7 +229,12 @@ function Models() {
                     <span class="sub">
                       <code>{lastSegment(model.name)}</code>
                       {model.paretoOptimal && (
-                        <span class="chip">on the front</span>
+                        <span
+                          class="chip"
+                          title="No other model of the job is both smaller and better"
+                        >
+                          best of its job
+                        </span>
                       )}
                     </span>
                   </th>

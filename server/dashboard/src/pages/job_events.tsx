@@ -1,10 +1,9 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { LiveStream } from '../api/live_stream';
 import { LIVE_START } from '../api/live_state';
-import type { JobEvent, WatchJobResponse } from '../api/types';
+import type { JobEvent, Outcome, WatchJobResponse } from '../api/types';
 import { bytes, clock, count, int, loss, pathOf, short } from '../model/format';
-import { failureText } from '../model/job_follower';
-import { isFinal, stateWord } from '../model/job_state';
+import { failureText, isFinal, stateWord } from '../model/job_state';
 import { Loading, Scroll, StateBadge } from '../ui/basics';
 
 /** Lines kept; the oldest go first. */
@@ -16,6 +15,7 @@ interface Line {
   attempt: number;
   kind: string;
   state?: string;
+  outcome?: Outcome;
   text: string;
 }
 
@@ -26,12 +26,13 @@ function lineOf(event: JobEvent): Line | null {
     attempt: int(event.attempt),
   };
   if (event.stateChange) {
-    const { state, reason } = event.stateChange;
+    const { state, outcome, reason } = event.stateChange;
     return {
       ...base,
       kind: 'state',
       text: reason ?? '',
       ...(state ? { state } : {}),
+      ...(outcome ? { outcome } : {}),
     };
   }
   if (event.incident)
@@ -149,13 +150,18 @@ export function JobEvents({ name }: { name: string }) {
                 key={line.key}
                 class={line.kind === 'incident' ? 'bad' : undefined}
               >
-                <td>
+                <td data-label="Time">
                   <time dateTime={line.time}>{clock(line.time)}</time>
                 </td>
-                <td class="number">{line.attempt || ''}</td>
+                <td class="number" data-label="Attempt">
+                  {line.attempt || ''}
+                </td>
                 <td>
                   {line.state ? (
-                    <StateBadge state={line.state} />
+                    <StateBadge
+                      state={line.state}
+                      {...(line.outcome ? { outcome: line.outcome } : {})}
+                    />
                   ) : (
                     <span>{stateWord(line.kind)}</span>
                   )}

@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Job, ListJobsResponse, Queue } from '../api/types';
 import { usePoll } from '../api/poll';
@@ -8,6 +9,7 @@ import {
   isFinal,
   JOB_STATES,
   progressShare,
+  stateReason,
   stateWord,
 } from '../model/job_state';
 import {
@@ -33,6 +35,7 @@ import {
 import { useNow } from '../ui/clock';
 import { Link, navigate, route } from '../ui/navigation';
 import { searchNext } from '../ui/shortcuts';
+import { BulkActions } from './bulk_actions';
 
 const PAGE = 50;
 
@@ -42,6 +45,8 @@ export function JobsPage() {
   const states = query.getAll('state');
   const queue = query.get('queue') ?? '';
   const after = query.get('after') ?? '';
+  const order = query.get('order') ?? '';
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
 
   const parameters = new URLSearchParams({
     pageSize: String(PAGE),
@@ -50,6 +55,7 @@ export function JobsPage() {
   if (text) parameters.set('text', text);
   if (queue) parameters.set('queue', queue);
   if (after) parameters.set('pageToken', after);
+  if (order) parameters.set('orderBy', order);
   for (const state of states) parameters.append('states', state);
   const jobs = usePoll<ListJobsResponse>(`/v1/jobs?${parameters}`, 2000);
   const queues = usePoll<{ queues?: Queue[] }>('/v1/queues', 30000);
@@ -57,7 +63,7 @@ export function JobsPage() {
 
   const go = (changes: Record<string, string | string[]>, replace = false) =>
     navigate(
-      address('/jobs', { q: text, state: states, queue, ...changes }),
+      address('/jobs', { q: text, state: states, queue, order, ...changes }),
       replace,
     );
   const filtered = text !== '' || states.length > 0 || queue !== '';
@@ -137,11 +143,29 @@ export function JobsPage() {
       )}
       {list.length > 0 && (
         <>
+          <BulkActions
+            jobs={list.filter((job) => chosen.has(job.name ?? ''))}
+            onDone={() => {
+              setChosen(new Set());
+              jobs.refresh();
+            }}
+          />
           <JobTable
             jobs={list}
             now={now}
-            caption={`Jobs, newest first`}
+            caption={order ? `Jobs by ${order}` : 'Jobs, newest first'}
             busy={jobs.loading}
+            sort={{ order, onSort: (next) => go({ order: next }) }}
+            choice={{
+              chosen,
+              onChoose: (names, on) => {
+                const next = new Set(chosen);
+                for (const name of names)
+                  if (on) next.add(name);
+                  else next.delete(name);
+                setChosen(next);
+              },
+            }}
           />
           <nav class="pager" aria-label="Pages of jobs">
             <span role="status">
@@ -153,7 +177,7 @@ export function JobsPage() {
               disabled={!after}
               onClick={() => history.back()}
             >
-              Newer
+              {order ? 'Back' : 'Newer'}
             </button>
             <button
               type="button"
@@ -163,7 +187,7 @@ export function JobsPage() {
                 window.scrollTo(0, 0);
               }}
             >
-              Older
+              {order ? 'Next' : 'Older'}
             </button>
           </nav>
         </>
@@ -210,42 +234,126 @@ function SearchField({
   );
 }
 
+/** The order of the rows, as ListJobsRequest.order_by; "" for newest first. */
+export interface Sort {
+  order: string;
+  onSort: (order: string) => void;
+}
+
+/** Names of the jobs that are ticked. */
+export interface Choice {
+  chosen: ReadonlySet<string>;
+  onChoose: (names: string[], on: boolean) => void;
+}
+
 export function JobTable({
   jobs,
   now,
   caption,
   busy,
+  sort,
+  choice,
 }: {
   jobs: Job[];
   now: number;
   caption: string;
   busy?: boolean;
+  sort?: Sort;
+  choice?: Choice;
 }) {
+  const names = jobs.map((job) => job.name ?? '');
+  const all = names.every((name) => choice?.chosen.has(name));
   return (
     <table class="jobs" aria-busy={busy ?? false}>
       <caption class="sr-only">{caption}</caption>
       <thead>
         <tr>
-          <th scope="col">Job</th>
-          <th scope="col">State</th>
-          <th scope="col">Progress</th>
-          <th scope="col">Loss → target</th>
-          <th scope="col">Size → target</th>
+          {choice && (
+            <td class="tick-cell">
+              <input
+                type="checkbox"
+                aria-label="Choose all jobs of this page"
+                checked={all}
+                onChange={() => choice.onChoose(names, !all)}
+              />
+            </td>
+          )}
+          <SortHead by="name" sort={sort}>
+            Job
+          </SortHead>
+          <SortHead by="state" sort={sort}>
+            State
+          </SortHead>
+          <SortHead by="progress" sort={sort}>
+            Progress
+          </SortHead>
+          <SortHead by="loss" sort={sort}>
+            Loss → target
+          </SortHead>
+          <SortHead by="size" sort={sort}>
+            Size → target
+          </SortHead>
           <th scope="col">Processes</th>
           <th scope="col">Queue</th>
-          <th scope="col">Age</th>
+          <SortHead by="created" sort={sort}>
+            Age
+          </SortHead>
         </tr>
       </thead>
       <tbody>
         {jobs.map((job) => (
-          <JobRow key={job.name} job={job} now={now} />
+          <JobRow
+            key={job.name}
+            job={job}
+            now={now}
+            {...(choice ? { choice } : {})}
+          />
         ))}
       </tbody>
     </table>
   );
 }
 
-function JobRow({ job, now }: { job: Job; now: number }) {
+/** A heading that sorts by its column: first one way, then the other, then not. */
+function SortHead({
+  by,
+  sort,
+  children,
+}: {
+  by: string;
+  sort: Sort | undefined;
+  children: ComponentChildren;
+}) {
+  if (!sort) return <th scope="col">{children}</th>;
+  const up = sort.order === by;
+  const down = sort.order === `${by} desc`;
+  return (
+    <th
+      scope="col"
+      aria-sort={up ? 'ascending' : down ? 'descending' : 'none'}
+    >
+      <button
+        type="button"
+        class="sort"
+        onClick={() => sort.onSort(up ? `${by} desc` : down ? '' : by)}
+      >
+        {children}
+        <span aria-hidden="true">{up ? ' ↑' : down ? ' ↓' : ''}</span>
+      </button>
+    </th>
+  );
+}
+
+function JobRow({
+  job,
+  now,
+  choice,
+}: {
+  job: Job;
+  now: number;
+  choice?: Choice;
+}) {
+  const reason = stateReason(job);
   const id = lastSegment(job.name);
   const progress = job.progress ?? {};
   const share = progressShare(job);
@@ -257,6 +365,18 @@ function JobRow({ job, now }: { job: Job; now: number }) {
   const resources = job.spec?.resources ?? {};
   return (
     <tr>
+      {choice && (
+        <td class="tick-cell">
+          <input
+            type="checkbox"
+            aria-label={`Choose ${name}`}
+            checked={choice.chosen.has(job.name ?? '')}
+            onChange={(event) =>
+              choice.onChoose([job.name ?? ''], event.currentTarget.checked)
+            }
+          />
+        </td>
+      )}
       <th scope="row">
         <Link to={`/jobs/${encodeURIComponent(id)}`} class="row-link">
           {name}
@@ -272,6 +392,11 @@ function JobRow({ job, now }: { job: Job; now: number }) {
           state={job.state}
           {...(job.outcome ? { outcome: job.outcome } : {})}
         />
+        {reason && (
+          <span class="why" title={reason}>
+            {reason}
+          </span>
+        )}
       </td>
       <td data-label="Progress">
         {share === null ? (

@@ -1,16 +1,20 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { login } from '../api/client';
+import { issuer, login } from '../api/client';
 import { ApiError } from '../api/errors';
 
 export function LoginPage() {
   const [token, setToken] = useState('');
   const [error, setError] = useState('');
   const [busy, setBusy] = useState(false);
+  const [signOn, setSignOn] = useState('');
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => {
     document.title = 'Log in · comera';
     field.current?.focus();
+    // Without an answer there is still the token.
+    issuer().then(setSignOn, () => undefined);
   }, []);
+  const here = `${location.pathname}${location.search}`;
 
   const submit = async () => {
     setBusy(true);
@@ -39,9 +43,19 @@ export function LoginPage() {
       }}
     >
       <h1>Log in</h1>
+      {signOn !== '' && (
+        <a
+          class="button primary sign-on"
+          href={`/v1/sso/login?return=${encodeURIComponent(here)}`}
+        >
+          Log in with {hostOf(signOn)}
+        </a>
+      )}
       <p class="muted">
-        This coordinator asks who you are. Paste a token; an administrator makes
-        one with <code>comera token create</code>.
+        {signOn === ''
+          ? 'This coordinator asks who you are. Paste a token'
+          : 'Or paste a token'}
+        ; an administrator makes one with <code>comera token create</code>.
       </p>
       <label class="field">
         Token
@@ -69,4 +83,12 @@ export function LoginPage() {
       </button>
     </form>
   );
+}
+
+function hostOf(url: string): string {
+  try {
+    return new URL(url).host;
+  } catch {
+    return url;
+  }
 }

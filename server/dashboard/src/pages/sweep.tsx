@@ -15,6 +15,7 @@ import {
   short,
 } from '../model/format';
 import { groupKeys, groupRuns, withEvent } from '../model/sweep_groups';
+import { askedTargets } from '../model/targets';
 import { announce } from '../ui/announce';
 import {
   Dialog,
@@ -216,7 +217,12 @@ export function SweepPage({ id }: { id: string }) {
         </label>
       </div>
       <div class="plots">
-        <FrontPlot wide title="Fronts" groups={drawn} />
+        <FrontPlot
+          wide
+          title="Fronts"
+          groups={drawn}
+          targets={askedTargets(sweep.spec?.job)}
+        />
       </div>
       {groups.length > 1 && (
         <section class="card">

@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { front, type Point } from '../model/front';
 import { loss as lossText, short } from '../model/format';
+import { roundTicks } from '../model/ticks';
 import { Figure } from './figure';
 
 export interface FrontPoint extends Point {
@@ -28,7 +29,7 @@ interface FrontPlotProps {
 }
 
 const HEIGHT = 320;
-const PAD = { left: 62, right: 16, top: 14, bottom: 42 };
+const PAD = { left: 76, right: 16, top: 14, bottom: 42 };
 
 /** Validation loss against size: points, fronts as stairs, targets as corners. */
 export function FrontPlot(props: FrontPlotProps) {
@@ -64,22 +65,21 @@ export function FrontPlot(props: FrontPlotProps) {
             '.'
       }
       legend={
-        props.groups.length > 1 ? (
-          props.groups.map((group) => (
-            <span class="key" key={group.name}>
-              <svg
-                width="12"
-                height="12"
-                viewBox="-6 -6 12 12"
-                aria-hidden="true"
-              >
-                <Mark x={0} y={0} shape={group.shape} color={group.color} />
-              </svg>
-              {group.name}
-            </span>
-          ))
-        ) : (
-          <>
+        <>
+          {props.groups.length > 1 &&
+            props.groups.map((group) => (
+              <span class="key" key={group.name}>
+                <svg
+                  width="12"
+                  height="12"
+                  viewBox="-6 -6 12 12"
+                  aria-hidden="true"
+                >
+                  <Mark x={0} y={0} shape={group.shape} color={group.color} />
+                </svg>
+                {group.name}
+              </span>
+            ))}
             {props.history && props.history.length > 1 && (
               <span class="key">
                 <i class="history" aria-hidden="true" /> history
@@ -90,8 +90,7 @@ export function FrontPlot(props: FrontPlotProps) {
                 <i class="goal" aria-hidden="true" /> target
               </span>
             )}
-          </>
-        )
+        </>
       }
       table={() => ({
         caption: `${props.title}: models by size`,
@@ -178,6 +177,13 @@ function Drawing(
         text-anchor="middle"
       >
         parameters
+      </text>
+      <text
+        class="tick"
+        transform={`translate(12 ${(PAD.top + bottom) / 2}) rotate(-90)`}
+        text-anchor="middle"
+      >
+        validation loss
       </text>
       {(props.targets ?? []).map((target, index) => (
         <g key={index}>
@@ -276,16 +282,9 @@ function scale(values: number[], start: number, end: number) {
   const room = (high - low || Math.abs(high) || 1) * 0.08;
   low = Math.max(0, low - room);
   high += room;
-  const ticks: number[] = [];
-  const rough =
-    (high - low) / Math.max(2, Math.abs(end - start) / (end < start ? 50 : 90));
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step =
-    [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough) ?? rough;
-  for (let tick = Math.ceil(low / step) * step; tick <= high; tick += step)
-    ticks.push(tick);
+  const most = Math.abs(end - start) / (end < start ? 50 : 90);
   return {
-    ticks,
+    ticks: roundTicks(low, high, most),
     to: (v: number) => start + ((v - low) / (high - low)) * (end - start),
   };
 }

@@ -3,6 +3,7 @@ import type { RankSnapshot } from '../api/types';
 import { heatMap, type HeatMap } from '../model/heat';
 import { count, words } from '../model/format';
 import { lowerBound } from '../model/thin';
+import { roundTicks } from '../model/ticks';
 import { useStore } from '../model/store';
 import { Figure } from './figure';
 import type { Zoom } from './plot';
@@ -277,14 +278,10 @@ function steps(
 ): void {
   context.textBaseline = 'top';
   const room = plan.width - plan.label;
-  const ticks = Math.max(2, Math.floor(room / 140));
-  for (let i = 0; i <= ticks; ++i) {
-    const x = plan.label + (i / ticks) * room;
-    context.textAlign = i === 0 ? 'left' : i === ticks ? 'right' : 'center';
-    context.fillText(
-      count(from + (i / ticks) * (to - from)),
-      x,
-      plan.height - 16,
-    );
+  if (to <= from) return;
+  for (const step of roundTicks(from, to, room / 140, true)) {
+    const share = (step - from) / (to - from);
+    context.textAlign = share < 0.05 ? 'left' : share > 0.95 ? 'right' : 'center';
+    context.fillText(count(step), plan.label + share * room, plan.height - 16);
   }
 }

@@ -1,7 +1,7 @@
 import type { Job } from '../api/types';
 import { clock, int, millis, span } from '../model/format';
-import { failureText, type TimelineEntry } from '../model/job_follower';
-import { isFinal, stateWord, tone } from '../model/job_state';
+import type { TimelineEntry } from '../model/job_follower';
+import { failureText, isFinal, stateWord, tone } from '../model/job_state';
 import { useNow } from './clock';
 
 interface Part {

@@ -58,6 +58,37 @@ TEST_F(AttemptTest, EndAddsTheTimeThatAllMembersWereRunning) {
   EXPECT_FALSE(record_.has_attempt());
 }
 
+TEST_F(AttemptTest, TheLastFewEndedAttemptsKeepTheirWorkers) {
+  attempt_.End(kNow);
+  EXPECT_TRUE(attempt_.RanOn("w1", 1, 1, kNow));
+  EXPECT_TRUE(attempt_.RanOn("w2", 1, 2, kNow));
+  EXPECT_FALSE(attempt_.RanOn("w2", 1, 1, kNow));
+  EXPECT_FALSE(attempt_.RanOn("w2", 1, 3, kNow));
+  ASSERT_EQ(record_.ended_attempts_size(), 1);
+  EXPECT_THAT(record_.ended_attempts(0).workers(), ElementsAre("w1", "w2"));
+  for (int i = 0; i < Attempt::kMaxEnded; ++i) {
+    attempt_.Begin(kNow);
+    attempt_.AddMember("w3", "i3", 0, kNow);
+    attempt_.End(kNow);
+  }
+  EXPECT_EQ(record_.ended_attempts_size(), Attempt::kMaxEnded);
+  EXPECT_FALSE(attempt_.RanOn("w1", 1, 1, kNow));
+  EXPECT_TRUE(attempt_.RanOn("w3", 2, 0, kNow));
+  // What can decide nothing any more goes.
+  const absl::Time later = kNow + 2 * Attempt::kLateLogs;
+  attempt_.Begin(later);
+  attempt_.End(later);
+  EXPECT_EQ(record_.ended_attempts_size(), 1);
+}
+
+TEST_F(AttemptTest, AnAttemptThatGoesOnHasNotEnded) {
+  const AttemptRecord lost = attempt_.record();
+  attempt_.End(kNow);
+  attempt_.Readopt(lost, kNow);
+  EXPECT_EQ(record_.ended_attempts_size(), 0);
+  EXPECT_TRUE(attempt_.RanOn("w2", 1, 2, kNow + absl::Hours(1)));
+}
+
 TEST_F(AttemptTest, AnExitedMemberHoldsItsSlotWhileAGangMakesRoom) {
   GangMember& member = attempt_.members()[1];
   member.AdvancePhase(v1::MemberStatus::EXITED);
@@ -98,12 +129,12 @@ TEST_F(AttemptTest, TheResultCountsWhenTheModelIsStoredAsReported) {
 }
 
 TEST_F(AttemptTest, ReportsAreAcceptedOnceAndInOrder) {
-  EXPECT_TRUE(attempt_.AcceptReport(1, true));
-  EXPECT_FALSE(attempt_.AcceptReport(1, true));
-  EXPECT_FALSE(attempt_.AcceptReport(3, false));
-  EXPECT_TRUE(attempt_.AcceptReport(2, false));
-  // The worker no longer has what came before the first report of a request.
-  EXPECT_TRUE(attempt_.AcceptReport(9, true));
+  EXPECT_TRUE(attempt_.AcceptReport(1));
+  EXPECT_FALSE(attempt_.AcceptReport(1));
+  // Numbers are places in what the member wrote, and not every line is a
+  // report.
+  EXPECT_TRUE(attempt_.AcceptReport(900));
+  EXPECT_FALSE(attempt_.AcceptReport(899));
 }
 
 TEST_F(AttemptTest, AnotherCoordinatorFindsTheMembersInTheRecord) {

@@ -83,13 +83,45 @@ TEST_F(JobArtifactsTest, LogsAreThoseOfMembersThatTheJobHasOrHad) {
   chunk.set_job("jobs/a");
   chunk.set_attempt(1);
   chunk.set_rank(1);
-  EXPECT_TRUE(IsOwnLog(chunk, "w1", parts_.jobs));
-  EXPECT_FALSE(IsOwnLog(chunk, "w2", parts_.jobs));
+  EXPECT_TRUE(IsOwnLog(chunk, "w1", parts_.now, parts_.jobs));
+  EXPECT_FALSE(IsOwnLog(chunk, "w2", parts_.now, parts_.jobs));
   chunk.set_rank(2);
-  EXPECT_FALSE(IsOwnLog(chunk, "w1", parts_.jobs));
+  EXPECT_FALSE(IsOwnLog(chunk, "w1", parts_.now, parts_.jobs));
+  chunk.set_rank(-1);
+  EXPECT_FALSE(IsOwnLog(chunk, "w1", parts_.now, parts_.jobs));
   chunk.set_rank(0);
   chunk.set_attempt(2);
-  EXPECT_FALSE(IsOwnLog(chunk, "w1", parts_.jobs));
+  EXPECT_FALSE(IsOwnLog(chunk, "w1", parts_.now, parts_.jobs));
+}
+
+// The attack: a worker writes into the logs of attempts that ran elsewhere, or
+// of jobs that ended long ago.
+TEST_F(JobArtifactsTest, LateLogsComeFromTheirOwnWorkerAndSoon) {
+  JobEntry& entry = parts_.StartJob("a", "w1", 1);
+  v1::LogChunk chunk;
+  chunk.set_job("jobs/a");
+  chunk.set_attempt(1);
+  entry.attempt().End(parts_.now);
+  EXPECT_TRUE(IsOwnLog(chunk, "w1", parts_.now, parts_.jobs));
+  EXPECT_FALSE(IsOwnLog(chunk, "w2", parts_.now, parts_.jobs));
+  // Another worker runs the next attempt.
+  entry.attempt().Begin(parts_.now);
+  entry.attempt().AddMember("w2", "i1", 0, parts_.now);
+  EXPECT_TRUE(IsOwnLog(chunk, "w1", parts_.now, parts_.jobs));
+  EXPECT_FALSE(IsOwnLog(chunk, "w2", parts_.now, parts_.jobs));
+  chunk.set_attempt(2);
+  EXPECT_FALSE(IsOwnLog(chunk, "w1", parts_.now, parts_.jobs));
+  EXPECT_TRUE(IsOwnLog(chunk, "w2", parts_.now, parts_.jobs));
+  entry.attempt().End(parts_.now);
+  for (const int attempt : {1, 2}) {
+    chunk.set_attempt(attempt);
+    const std::string own = attempt == 1 ? "w1" : "w2";
+    EXPECT_TRUE(
+        IsOwnLog(chunk, own, parts_.now + Attempt::kLateLogs, parts_.jobs));
+    EXPECT_FALSE(IsOwnLog(chunk, own,
+                          parts_.now + Attempt::kLateLogs + absl::Seconds(1),
+                          parts_.jobs));
+  }
 }
 
 TEST_F(JobArtifactsTest, OldFinishedJobsExpireUnlessAnotherContinuesThem) {
@@ -100,6 +132,16 @@ TEST_F(JobArtifactsTest, OldFinishedJobsExpireUnlessAnotherContinuesThem) {
   EXPECT_THAT(FindExpiredJobs(parts_.jobs, parts_.now, 10), IsEmpty());
   EXPECT_THAT(FindExpiredJobs(parts_.jobs, later, 10), ElementsAre("jobs/a"));
   EXPECT_THAT(FindExpiredJobs(parts_.jobs, later, 0), IsEmpty());
+  // A model that is pinned, or has an alias, keeps its job.
+  v1::Artifact& model = *entry.mutable_job().add_models();
+  model.set_pinned(true);
+  EXPECT_THAT(FindExpiredJobs(parts_.jobs, later, 10), IsEmpty());
+  model.set_pinned(false);
+  model.add_aliases("models/m@production");
+  EXPECT_THAT(FindExpiredJobs(parts_.jobs, later, 10), IsEmpty());
+  EXPECT_FALSE(CheckMayBeForgotten(entry, parts_.jobs).ok());
+  model.clear_aliases();
+  EXPECT_OK(CheckMayBeForgotten(entry, parts_.jobs));
   parts_.AddJob("b")
       .mutable_job()
       .mutable_spec()

@@ -39,7 +39,7 @@ class JobCheckpointsTest : public ::testing::Test {
   bool Report(const std::string& worker, std::vector<v1::HeldCheckpoint> held,
               std::vector<v1::HeldCheckpoint> no_longer_durable = {}) {
     return UpdateHeld({worker, std::move(held), std::move(no_longer_durable)},
-                      &job_);
+                      over_, &job_);
   }
   std::vector<int64_t> Steps() const {
     std::vector<int64_t> steps;
@@ -48,6 +48,7 @@ class JobCheckpointsTest : public ::testing::Test {
   }
 
   v1::Job job_;
+  bool over_ = false;
 };
 
 TEST_F(JobCheckpointsTest, NamesWhatIsKeptAndWhoHasIt) {
@@ -77,11 +78,35 @@ TEST_F(JobCheckpointsTest, TheNewestStaysNamedUntilANewerOneIsHeld) {
   EXPECT_THAT(Steps(), ElementsAre(30));
 }
 
-TEST_F(JobCheckpointsTest, AnEndedJobKeepsOnlyWhatExists) {
+TEST_F(JobCheckpointsTest, AJobWhoseStatesAreOverKeepsOnlyWhatExists) {
   Save(10);
   job_.set_state(v1::CANCELLED);
+  over_ = true;
   EXPECT_TRUE(Report("w1", {}));
   EXPECT_THAT(Steps(), IsEmpty());
+}
+
+TEST_F(JobCheckpointsTest,
+       AnEndedJobThatMayGoOnKeepsWhatTheStoreIsNotListedFor) {
+  Save(10);
+  Report("w1", {Held(10, kDurable)});
+  job_.set_state(v1::FAILED);
+  // All workers were restarted, and report before they have listed the store.
+  EXPECT_TRUE(Report("w1", {}, {Held(10, kDurable)}));
+  EXPECT_THAT(Steps(), ElementsAre(10));
+  EXPECT_TRUE(Report("w1", {Held(10, kDurable)}));
+  EXPECT_TRUE(job_.checkpoints(0).durable());
+}
+
+TEST_F(JobCheckpointsTest, TheStatesOfASweepsJobAreOverWithIt) {
+  job_.set_state(v1::CANCELLED);
+  job_.mutable_end_time()->set_seconds(100);
+  const absl::Time now = absl::FromUnixSeconds(101);
+  EXPECT_FALSE(AreStatesOver(job_, absl::Hours(1), now));
+  job_.set_sweep("sweeps/s");
+  EXPECT_TRUE(AreStatesOver(job_, absl::Hours(1), now));
+  job_.set_state(v1::RUNNING);
+  EXPECT_FALSE(AreStatesOver(job_, absl::Hours(1), now));
 }
 
 TEST_F(JobCheckpointsTest, DurableIsWhatWorkersLastSaid) {

@@ -74,5 +74,21 @@ TEST(RetryPolicyTest, Complaint15_TheFirstFailureByTimeIsTheCause) {
   EXPECT_EQ(ordered[2].failure_class(), v1::COLLECTIVE_HANG);
 }
 
+TEST(RetryPolicyTest, WhatEndsAnAttemptByItsModelIsTheCause) {
+  AttemptRecord attempt;
+  const auto add = [&](v1::FailureClass failure_class, int32_t rank,
+                       int64_t seconds) {
+    v1::Failure& failure = *attempt.add_failures();
+    failure.set_failure_class(failure_class);
+    failure.set_rank(rank);
+    failure.mutable_time()->set_seconds(seconds);
+  };
+  add(v1::USER, -1, 9);
+  add(v1::PREEMPTED, 1, 5);
+  EXPECT_EQ(FailuresCauseFirst(attempt)[0].failure_class(), v1::PREEMPTED);
+  attempt.mutable_finish_time()->set_seconds(9);
+  EXPECT_EQ(FailuresCauseFirst(attempt)[0].failure_class(), v1::USER);
+}
+
 }  // namespace
 }  // namespace comera::server

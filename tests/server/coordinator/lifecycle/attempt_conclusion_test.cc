@@ -72,6 +72,15 @@ TEST_F(AttemptConclusionTest, AnInfrastructureFailureIsRetried) {
   EXPECT_TRUE(op_.needs_schedule());
 }
 
+TEST_F(AttemptConclusionTest, ALossThatIsNotChargedSaysSo) {
+  entry_->attempt().NoteMassSilence();
+  Fail(v1::NODE_LOST);
+  Conclude();
+  EXPECT_EQ(entry_->record().infrastructure_losses(), 0);
+  EXPECT_THAT(entry_->job().reason(),
+              HasSubstr("charged to no budget because most workers were"));
+}
+
 TEST_F(AttemptConclusionTest, AUsersFailureIsFinalAndKeptApart) {
   Fail(v1::USER);
   Conclude();
@@ -80,9 +89,12 @@ TEST_F(AttemptConclusionTest, AUsersFailureIsFinalAndKeptApart) {
   EXPECT_THAT(entry_->job().incidents(), SizeIs(0));
 }
 
-TEST_F(AttemptConclusionTest, MembersThatEndWithoutAWordAreAFailure) {
+TEST_F(AttemptConclusionTest, MembersThatEndWithoutAWordAreLost) {
   Conclude();
-  EXPECT_EQ(entry_->job().failure().failure_class(), v1::INTERNAL);
+  EXPECT_EQ(entry_->state(), v1::QUEUED);
+  ASSERT_THAT(entry_->job().incidents(), SizeIs(1));
+  EXPECT_EQ(entry_->job().incidents(0).failure_class(), v1::RANK_LOST);
+  EXPECT_EQ(entry_->record().infrastructure_losses(), 1);
 }
 
 TEST_F(AttemptConclusionTest, APreemptedJobIsChargedNothing) {
@@ -94,6 +106,31 @@ TEST_F(AttemptConclusionTest, APreemptedJobIsChargedNothing) {
   EXPECT_EQ(entry_->record().preemptions(), 1);
   EXPECT_EQ(entry_->record().losses_in_row(), 0);
   EXPECT_EQ(entry_->job().reason(), "stopped: makes room");
+}
+
+TEST_F(AttemptConclusionTest, StepsThatAStoppedGangDidNotSaveAreTold) {
+  entry_->attempt().SetStopRequest(AttemptRecord::PAUSED, "by its owner",
+                                   parts_.now);
+  v1::Checkpoint& saved = *entry_->mutable_job().add_checkpoints();
+  saved.set_step(10);
+  saved.set_attempt(1);
+  entry_->mutable_job().mutable_progress()->set_step(12);
+  Conclude();
+  ASSERT_THAT(entry_->job().incidents(), SizeIs(1));
+  EXPECT_THAT(entry_->job().incidents(0).message(),
+              HasSubstr("stopped at step 12 before it had saved its state; its "
+                        "newest checkpoint is that of step 10"));
+}
+
+TEST_F(AttemptConclusionTest, AStoppedGangThatSavedAllIsNoIncident) {
+  entry_->attempt().SetStopRequest(AttemptRecord::PAUSED, "by its owner",
+                                   parts_.now);
+  v1::Checkpoint& saved = *entry_->mutable_job().add_checkpoints();
+  saved.set_step(12);
+  saved.set_attempt(1);
+  entry_->mutable_job().mutable_progress()->set_step(12);
+  Conclude();
+  EXPECT_THAT(entry_->job().incidents(), SizeIs(0));
 }
 
 TEST_F(AttemptConclusionTest, ADamagedCheckpointIsNotUsedAgain) {

@@ -1,6 +1,7 @@
 // Tests who may synchronise, and whether the answer comes now or later.
 #include "server/coordinator/synchronize/synchronize_exchange.h"
 
+#include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/rpc/proto_time.h"
@@ -44,6 +45,40 @@ TEST_F(SynchronizeExchangeTest, ANewWorkerIsAnsweredAtOnceThenHeld) {
   const auto replies = Run(Waiting(), 3);
   ASSERT_THAT(replies, SizeIs(1));
   EXPECT_EQ(replies[0].call, 2);
+}
+
+TEST_F(SynchronizeExchangeTest, ALaterDaemonKeepsTheMembersOfItsIncarnation) {
+  v1::SynchronizeRequest request = parts_.Report("w1");
+  request.set_daemon("d1");
+  Run(request, 1);
+  const JobEntry& entry = parts_.StartJob("a", "w1");
+  v1::SynchronizeRequest waiting = Waiting();
+  waiting.set_daemon("d1");
+  Run(waiting, 2);
+  request.set_daemon("d2");
+  const auto replies = Run(request, 3);
+  ASSERT_THAT(replies, SizeIs(2));
+  EXPECT_TRUE(absl::IsAborted(replies[0].response.status()));
+  EXPECT_TRUE(replies[1].response.ok());
+  EXPECT_EQ(entry.state(), v1::STARTING);
+  // A call of the first daemon that was under way for long.
+  EXPECT_TRUE(absl::IsAborted(Run(waiting, 4)[0].response.status()));
+}
+
+// A worker's first daemon may have called its incarnation by its own name.
+TEST_F(SynchronizeExchangeTest, ADaemonsIncarnationOutlivesIt) {
+  v1::SynchronizeRequest first = parts_.Report("w1");
+  first.set_incarnation("x");
+  first.set_daemon("x");
+  ASSERT_TRUE(Run(first, 1)[0].response.ok());
+  v1::SynchronizeRequest next = first;
+  next.set_daemon("y");
+  for (int64_t call = 2; call <= 4; ++call) {
+    EXPECT_OK(Run(next, call)[0].response);
+  }
+  // A late call of the first one takes nothing back.
+  EXPECT_TRUE(absl::IsAborted(Run(first, 5)[0].response.status()));
+  EXPECT_OK(Run(next, 6)[0].response);
 }
 
 TEST_F(SynchronizeExchangeTest, AcknowledgementsAreNotHeldBack) {

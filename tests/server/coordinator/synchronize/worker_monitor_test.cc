@@ -51,6 +51,18 @@ TEST_F(WorkerMonitorTest, ASilentWorkerIsProbedAndThenLost) {
   EXPECT_EQ(entry_->state(), v1::QUEUED);
 }
 
+TEST_F(WorkerMonitorTest, NobodyAsksForTheDaemonOfMembersThatOutliveIt) {
+  v1::SynchronizeRequest request = parts_.Report("w1");
+  request.set_peer_address("w1:1");
+  request.set_members_survive(true);
+  worker_->ApplyReport(request, parts_.now, parts_.options.suspect_after);
+  CheckAfter(absl::Seconds(60));
+  EXPECT_THAT(parts_.effects.probes, SizeIs(0));
+  EXPECT_FALSE(worker_->lost());
+  CheckAfter(absl::Seconds(61));
+  EXPECT_TRUE(worker_->lost());
+}
+
 TEST_F(WorkerMonitorTest, AHeldCallProvesThatTheWorkerIsThere) {
   worker_->Hold({1, parts_.now + absl::Hours(1)});
   CheckAfter(absl::Minutes(30));

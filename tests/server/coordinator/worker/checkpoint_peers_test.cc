@@ -73,8 +73,146 @@ TEST_F(CheckpointPeersTest, WorkersNeedNotKeepTheStatesOfEndedJobs) {
   JobEntry& entry = parts_.AddJob("a");
   EXPECT_THAT(Hold("w2", "jobs/a", 10).ended_jobs(), IsEmpty());
   Operation op(parts_.now, &parts_.effects);
-  entry.End(v1::FAILED, "", &op);
+  entry.End(v1::SUCCEEDED, "", &op);
   EXPECT_THAT(Hold("w2", "jobs/a", 10).ended_jobs(), ElementsAre("jobs/a"));
+}
+
+TEST_F(CheckpointPeersTest, WhatMayBeResumedKeepsItsStatesForAWhile) {
+  JobEntry& entry = parts_.AddJob("a");
+  for (const v1::JobState state : {v1::FAILED, v1::CANCELLED}) {
+    Operation op(parts_.now, &parts_.effects);
+    entry.End(state, "", &op);
+    parts_.now += parts_.options.keep_checkpoints - absl::Seconds(1);
+    auto told = Hold("w2", "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
+    EXPECT_THAT(told.ended_jobs(), IsEmpty());
+    EXPECT_THAT(told.expired(), IsEmpty());
+    parts_.now += absl::Seconds(1);
+    told = Hold("w2", "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
+    EXPECT_THAT(told.ended_jobs(), ElementsAre("jobs/a"));
+    EXPECT_THAT(told.expired(), SizeIs(1));
+  }
+  // Another job is to begin with one of them.
+  JobEntry& next = parts_.AddJob("b");
+  Operation op(parts_.now, &parts_.effects);
+  next.mutable_job().mutable_spec()->mutable_start_from()->set_checkpoint(
+      "jobs/a/checkpoints/10");
+  next.SetState(v1::QUEUED, "", &op);
+  EXPECT_THAT(Hold("w2", "jobs/a", 10).ended_jobs(), IsEmpty());
+}
+
+TEST_F(CheckpointPeersTest, AnEndedJobsCopiesGoOnceADiskHasTheirStates) {
+  JobEntry& entry = parts_.AddJob("a");
+  Hold("w1", "jobs/a", 10, v1::HeldCheckpoint::DISK, /*attempt=*/1);
+  const auto copy_goes = [&](int64_t step) {
+    return Hold("w2", "jobs/a", step, v1::HeldCheckpoint::MEMORY, 1)
+               .ended_jobs_size() > 0;
+  };
+  EXPECT_FALSE(copy_goes(10));
+  Operation op(parts_.now, &parts_.effects);
+  entry.End(v1::CANCELLED, "", &op);
+  EXPECT_TRUE(copy_goes(10));
+  EXPECT_TRUE(copy_goes(5));
+  // The disk's own worker keeps what it has.
+  EXPECT_THAT(
+      Hold("w1", "jobs/a", 10, v1::HeldCheckpoint::DISK, 1).ended_jobs(),
+      IsEmpty());
+  // The only one of that step, and all that is left.
+  EXPECT_FALSE(copy_goes(20));
+  parts_.workers.Find("w1")->MarkLost();
+  EXPECT_FALSE(copy_goes(10));
+  Hold("w3", "jobs/a", 10, v1::HeldCheckpoint::DURABLE, 1);
+  EXPECT_TRUE(copy_goes(10));
+  // Clients may still start from the older one that is named.
+  v1::Checkpoint* named = entry.mutable_job().add_checkpoints();
+  named->set_step(5);
+  named->set_attempt(1);
+  EXPECT_FALSE(copy_goes(5));
+}
+
+TEST_F(CheckpointPeersTest, WorkersDoNotLeaveAnEndedJobsStatesToEachOther) {
+  JobEntry& entry = parts_.AddJob("a");
+  // The job has run on both, and each has copies for the other.
+  const auto goes = [&](const std::string& id, int64_t on_disk, int64_t copy) {
+    v1::SynchronizeRequest request = parts_.Report(id);
+    request.set_peer_address(id + ":1");
+    for (const auto& [step, place] :
+         {std::make_pair(on_disk, v1::HeldCheckpoint::DISK),
+          std::make_pair(copy, v1::HeldCheckpoint::MEMORY)}) {
+      v1::HeldCheckpoint* held = request.add_checkpoints();
+      held->set_job("jobs/a");
+      held->set_attempt(1);
+      held->set_step(step);
+      held->set_place(place);
+    }
+    v1::SynchronizeResponse response;
+    Operation op(parts_.now, &parts_.effects);
+    parts_.peers.ApplyHeld(request, *parts_.workers.Find(id), &response, &op);
+    return response.ended_jobs_size() > 0;
+  };
+  goes("w1", 10, 20);
+  goes("w2", 20, 10);
+  Operation op(parts_.now, &parts_.effects);
+  entry.End(v1::FAILED, "", &op);
+  EXPECT_TRUE(goes("w1", 10, 20));
+  EXPECT_FALSE(goes("w2", 20, 10));
+  EXPECT_FALSE(goes("w1", 20, 20));
+}
+
+TEST_F(CheckpointPeersTest, StatesOfASweepsJobGoAtItsEndUnlessAJobStartsThere) {
+  JobEntry& entry = parts_.AddJob("a");
+  entry.mutable_job().set_sweep("sweeps/s");
+  Operation op(parts_.now, &parts_.effects);
+  entry.End(v1::CANCELLED, "", &op);
+  const auto goes = [&] {
+    return Hold("w1", "jobs/a", 10, v1::HeldCheckpoint::DISK)
+               .ended_jobs_size() > 0;
+  };
+  EXPECT_TRUE(goes());
+  JobEntry& next = parts_.AddJob("b");
+  next.mutable_job().mutable_spec()->mutable_start_from()->set_checkpoint(
+      "jobs/a/checkpoints/10");
+  next.SetState(v1::QUEUED, "", &op);
+  EXPECT_FALSE(goes());
+}
+
+TEST_F(CheckpointPeersTest, StatesOfAForgottenJobMayGo) {
+  EXPECT_THAT(Hold("w2", "jobs/newer", 10).ended_jobs(), IsEmpty());
+  std::vector<Document> documents;
+  parts_.peers.ForgetJob("jobs/a", &documents);
+  const auto told = Hold("w2", "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
+  EXPECT_THAT(told.ended_jobs(), ElementsAre("jobs/a"));
+  EXPECT_THAT(told.expired(), SizeIs(1));
+  // What is found only after a restart goes as well; that of a job of which
+  // this store was never told may be of a newer one.
+  CoordinatorParts later;
+  WorkerState& worker = later.AddWorker("w2");
+  const auto count_expired = [&](const std::string& job) {
+    v1::SynchronizeRequest request = later.Report("w2");
+    v1::HeldCheckpoint* held = request.add_checkpoints();
+    held->set_job(job);
+    held->set_place(v1::HeldCheckpoint::DURABLE);
+    v1::SynchronizeResponse response;
+    Operation op(later.now, &later.effects);
+    later.peers.ApplyHeld(request, worker, &response, &op);
+    return response.expired_size();
+  };
+  EXPECT_EQ(count_expired("jobs/a"), 0);
+  later.peers.LoadForgotten(documents);
+  EXPECT_EQ(count_expired("jobs/a"), 1);
+  EXPECT_EQ(count_expired("jobs/newer"), 0);
+}
+
+TEST_F(CheckpointPeersTest, AnotherJobsStateComesFromThoseThatHoldIt) {
+  JobEntry& entry = parts_.StartJob("a", "w1");
+  parts_.AddJob("b");
+  Hold("w2", "jobs/b", 10);
+  Hold("w3", "jobs/b", 20);
+  v1::MemberAssignment assignment;
+  assignment.set_start_job("jobs/b");
+  assignment.mutable_start()->set_step(10);
+  parts_.peers.AssignPeers(entry, *parts_.workers.Find("w1"), &assignment);
+  ASSERT_THAT(assignment.sources(), SizeIs(1));
+  EXPECT_EQ(assignment.sources(0).worker(), "w2");
 }
 
 TEST_F(CheckpointPeersTest, SourcesHoldTheVeryStateToStartFrom) {

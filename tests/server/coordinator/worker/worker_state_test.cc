@@ -62,8 +62,24 @@ TEST_F(WorkerStateTest, AnUnfitSlotKeepsTheTimeSinceWhenItIs) {
 TEST_F(WorkerStateTest, ReplacedIncarnationsAreRetired) {
   worker_.ReplaceIncarnation("i1");
   worker_.ReplaceIncarnation("i2");
-  EXPECT_TRUE(worker_.IsRetired("i1"));
-  EXPECT_FALSE(worker_.IsRetired("i2"));
+  EXPECT_TRUE(worker_.IsRetiredIncarnation("i1"));
+  EXPECT_FALSE(worker_.IsRetiredIncarnation("i2"));
+}
+
+TEST_F(WorkerStateTest, ALaterDaemonTakesNothingBackByItsSilence) {
+  v1::HeldCheckpoint stored, own;
+  stored.set_place(v1::HeldCheckpoint::DURABLE);
+  own.set_place(v1::HeldCheckpoint::DISK);
+  EXPECT_FALSE(worker_.NoteDaemon("d1"));
+  worker_.SetCheckpoints({{"jobs/a", {stored, own}}});
+  EXPECT_FALSE(worker_.NoteDaemon("d1"));
+  EXPECT_EQ(worker_.checkpoints().at("jobs/a").size(), 2u);
+  EXPECT_TRUE(worker_.NoteDaemon("d2"));
+  ASSERT_EQ(worker_.checkpoints().at("jobs/a").size(), 1u);
+  EXPECT_EQ(worker_.checkpoints().at("jobs/a")[0].place(),
+            v1::HeldCheckpoint::DISK);
+  EXPECT_TRUE(worker_.IsRetiredDaemon("d1"));
+  EXPECT_FALSE(worker_.IsRetiredDaemon("d2"));
 }
 
 TEST_F(WorkerStateTest, ALoopbackAddressIsReachedFromItsMachineOnly) {

@@ -65,6 +65,79 @@ describe('the list of jobs', () => {
     await close();
   });
 
+  it('says why a job waits, and sorts', async () => {
+    const { page, close } = await visit(browser, service.url);
+    await page
+      .getByText('waiting for 2 CPU slots, none is connected')
+      .first()
+      .waitFor();
+    const first = page.locator('table.jobs tbody tr').first();
+    await page.getByRole('button', { name: 'Age', exact: true }).click();
+    await first.getByText('job number 0', { exact: true }).waitFor();
+    expect(
+      await page
+        .getByRole('columnheader', { name: 'Age' })
+        .getAttribute('aria-sort'),
+    ).toBe('ascending');
+    await page.getByRole('button', { name: 'Job', exact: true }).click();
+    await first.getByText(HOSTILE.slice(0, 20)).waitFor();
+    await page.getByRole('button', { name: 'Job', exact: true }).click();
+    await first.getByText('job number 9', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Next' }).click();
+    await first.getByText('job number 17', { exact: true }).waitFor();
+    await page.reload();
+    await first.getByText('job number 17', { exact: true }).waitFor();
+    await close();
+  });
+
+  it('acts on several jobs at once', async () => {
+    const { page, close } = await visit(browser, service.url);
+    for (const name of ['job number 41', 'job number 42']) {
+      await page.getByRole('checkbox', { name: `Choose ${name}` }).check();
+    }
+    await page.getByText('2 jobs chosen').waitFor();
+    await page.getByRole('button', { name: 'Pause 2' }).click();
+    await page.locator('.bulk').waitFor({ state: 'detached' });
+    const row = page.locator('tr', { hasText: 'job number 41' });
+    await row.locator('.badge', { hasText: 'paused' }).waitFor();
+
+    await page
+      .getByRole('checkbox', { name: 'Choose job number 41' })
+      .check();
+    await page.getByRole('button', { name: 'Cancel 1…' }).click();
+    await page
+      .getByRole('dialog')
+      .getByRole('button', { name: 'Cancel the jobs' })
+      .click();
+    await row.locator('.badge', { hasText: 'cancelled' }).waitFor();
+    await page
+      .getByRole('checkbox', { name: 'Choose job number 41' })
+      .check();
+    await page.getByRole('button', { name: 'Delete 1…' }).click();
+    await page
+      .getByRole('dialog')
+      .getByRole('button', { name: 'Delete', exact: true })
+      .click();
+    await row.waitFor({ state: 'detached' });
+    await page.getByText('60 jobs').waitFor();
+    await close();
+  });
+
+  it('lays the curves of chosen jobs over one another', async () => {
+    const { page, close } = await visit(browser, service.url);
+    for (const name of ['job number 50', 'job number 51']) {
+      await page.getByRole('checkbox', { name: `Choose ${name}` }).check();
+    }
+    await page.getByRole('button', { name: 'Compare curves' }).click();
+    await page.getByRole('heading', { name: 'Compare 2 jobs' }).waitFor();
+    await page.getByRole('link', { name: 'job number 51' }).waitFor();
+    expect(new URL(page.url()).searchParams.getAll('job')).toHaveLength(2);
+    await page.goto(`${service.url}/compare`);
+    await page.getByRole('link', { name: 'compare the newest' }).click();
+    await page.getByRole('heading', { name: 'Compare 6 jobs' }).waitFor();
+    await close();
+  });
+
   it('shows what others wrote as text', async () => {
     const { page, close } = await visit(browser, service.url);
     await page.getByText('<img src=x onerror=alert(1)>').waitFor();
@@ -110,6 +183,9 @@ describe('every page', () => {
     '/cluster',
     '/data',
     '/submit',
+    '/help',
+    '/compare',
+    `/compare?job=${hostile.split('/')[1]}`,
   ];
 
   for (const colorScheme of ['light', 'dark'] as const) {

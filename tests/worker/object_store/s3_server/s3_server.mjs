@@ -1,7 +1,8 @@
 // Serves the files of a folder as objects of the bucket "bucket" by s3rver, and
 // takes more. s3rver does not check signatures of version 4; that is done here,
-// by the aws4 library. Nor does it list and abort multipart uploads; that is
-// done here as well, on its files.
+// by the aws4 library. Nor does it list and abort multipart uploads, or refuse
+// the parts and the end of one that is gone; that is done here as well, on its
+// files.
 //
 //   s3_server.mjs INSTALLED FOLDER SECRET [TOKEN]
 //
@@ -107,8 +108,18 @@ function cut(response) {
   };
 }
 
+// Whether the upload has begun and has neither ended nor been aborted.
+function isUpload(id) {
+  return existsSync(join(uploads, id.replace(/\W/g, ''), 'key'));
+}
+
+function refuseUpload(response) {
+  response.writeHead(404).end('<Error><Code>NoSuchUpload</Code></Error>');
+}
+
 function listUploads(response) {
-  const ids = existsSync(uploads) ? readdirSync(uploads) : [];
+  const ids =
+      existsSync(uploads) ? readdirSync(uploads).filter(isUpload) : [];
   const entries = ids.map((id) => {
     const key = readFileSync(join(uploads, id, 'key'), 'utf8');
     const initiated = statSync(join(uploads, id, 'key')).mtime.toISOString();
@@ -150,6 +161,9 @@ const server = createServer((request, response) => {
   if (method === 'GET' && query.has('uploads')) return listUploads(response);
   if (method === 'DELETE' && query.has('uploadId')) {
     return abortUpload(query.get('uploadId'), response);
+  }
+  if (query.has('uploadId') && !isUpload(query.get('uploadId'))) {
+    return refuseUpload(response);
   }
   return answer(request, response);
 });

@@ -1,6 +1,8 @@
 // The formats on the files that people really have.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -13,7 +15,7 @@
 namespace comera::trainer {
 namespace {
 
-TEST(RealDataTest, Mnli) {
+v1::JobSpec MnliSpec() {
   v1::JobSpec spec;
   spec.mutable_model()->set_family(v1::ModelSpec::ENCODER_CLASSIFIER);
   spec.mutable_model()->set_classes(3);
@@ -25,7 +27,12 @@ TEST(RealDataTest, Mnli) {
   data->mutable_glue_tsv()->set_train(SharedFile("data/mnli/train.tsv.gz"));
   data->mutable_glue_tsv()->set_validation(
       SharedFile("data/mnli/dev_matched.tsv"));
-  if (data->glue_tsv().train().empty()) {
+  return spec;
+}
+
+TEST(RealDataTest, Mnli) {
+  const v1::JobSpec spec = MnliSpec();
+  if (spec.data().glue_tsv().train().empty()) {
     GTEST_SKIP() << "COMERA_SHARED_DIR has no MNLI";
   }
   ASSERT_OK_AND_ASSIGN(const auto opened, OpenTrainingData(spec, {}));
@@ -47,6 +54,52 @@ TEST(RealDataTest, Mnli) {
                         batch.ids.begin() + row * batch.length);
   }
   EXPECT_EQ(found, 1);
+}
+
+int64_t Tokens(const Batch& batch, int64_t first, int64_t samples) {
+  return std::count(batch.mask.begin() + first * batch.length,
+                    batch.mask.begin() + (first + samples) * batch.length,
+                    1.0f);
+}
+
+// The tokens of the busiest member in multiples of the mean, over many steps.
+struct Busiest {
+  double dealt = 0, contiguous = 0;
+};
+
+Busiest BusiestOf(const TrainingData& data, int members) {
+  constexpr int kSteps = 300, kBatch = 32;
+  const int share = kBatch / members;
+  Busiest busiest;
+  for (int64_t step = 0; step < kSteps; ++step) {
+    Batch whole, part;
+    EXPECT_OK(data.TrainBatch(step, kBatch, 0, 1, &whole));
+    int64_t dealt = 0, contiguous = 0;
+    for (int member = 0; member < members; ++member) {
+      EXPECT_OK(data.TrainBatch(step, kBatch, member, members, &part));
+      dealt = std::max(dealt, Tokens(part, 0, share));
+      contiguous = std::max(contiguous, Tokens(whole, member * share, share));
+    }
+    const double mean = static_cast<double>(Tokens(whole, 0, kBatch)) / members;
+    busiest.dealt += static_cast<double>(dealt) / mean / kSteps;
+    busiest.contiguous += static_cast<double>(contiguous) / mean / kSteps;
+  }
+  std::printf("busiest of %d members: %.3f of the mean, contiguous %.3f\n",
+              members, busiest.dealt, busiest.contiguous);
+  return busiest;
+}
+
+TEST(RealDataTest, MembersGetEquallyManyTokensOfMnli) {
+  const v1::JobSpec spec = MnliSpec();
+  if (spec.data().glue_tsv().train().empty()) {
+    GTEST_SKIP() << "COMERA_SHARED_DIR has no MNLI";
+  }
+  ASSERT_OK_AND_ASSIGN(const auto opened, OpenTrainingData(spec, {}));
+  const Busiest of_4 = BusiestOf(*opened, 4), of_16 = BusiestOf(*opened, 16);
+  EXPECT_LE(of_4.dealt, 1.02);
+  EXPECT_LE(of_16.dealt, 1.31);
+  EXPECT_LT(of_4.dealt, of_4.contiguous);
+  EXPECT_LT(of_16.dealt, of_16.contiguous);
 }
 
 TEST(RealDataTest, CodeSearchNet) {

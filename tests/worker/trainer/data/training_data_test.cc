@@ -1,7 +1,9 @@
 // Tests the batches that text data give.
 #include "worker/trainer/data/batch/training_data.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <set>
@@ -12,6 +14,7 @@
 #include "common/files.h"
 #include "common/status_matchers.h"
 #include "tests/worker/trainer/data/temp_folder.h"
+#include "worker/trainer/data/batch/deal_samples.h"
 #include "worker/trainer/data/batch/masking.h"
 #include "worker/trainer/data/open_training_data.h"
 
@@ -72,6 +75,7 @@ Batch Train(const TrainingData& data, int64_t step, int64_t size, int rank = 0,
 void ExpectEqual(const Batch& a, const Batch& b) {
   EXPECT_EQ(a.size, b.size);
   EXPECT_EQ(a.first_sample, b.first_sample);
+  EXPECT_EQ(a.samples, b.samples);
   EXPECT_EQ(a.ids, b.ids);
   EXPECT_EQ(a.segments, b.segments);
   EXPECT_EQ(a.mask, b.mask);
@@ -110,33 +114,64 @@ TEST_F(CodeDataTest, Shape) {
   EXPECT_TRUE(std::is_sorted(batch.label_rows.begin(), batch.label_rows.end()));
 }
 
+// Sample `i` of a batch: tokens, segments and mask, and behind them its labels,
+// each with its place.
+std::vector<int32_t> Sample(const Batch& batch, int64_t i) {
+  const auto row = [&](const auto& values) {
+    return std::vector<int32_t>(values.begin() + i * batch.length,
+                                values.begin() + (i + 1) * batch.length);
+  };
+  std::vector<int32_t> sample = row(batch.ids);
+  for (const auto& more : {row(batch.segments), row(batch.mask)}) {
+    sample.insert(sample.end(), more.begin(), more.end());
+  }
+  for (size_t k = 0; k < batch.labels.size(); ++k) {
+    if (batch.label_rows[k] / batch.length != i) continue;
+    sample.push_back(static_cast<int32_t>(batch.label_rows[k] % batch.length));
+    sample.push_back(batch.labels[k]);
+  }
+  return sample;
+}
+
 TEST_F(CodeDataTest, MembersTogetherAreOneMember) {
   const auto data = Open();
   for (const int world_size : {2, 3, 6}) {
     for (const int64_t step : {0, 1, 17}) {
-      Batch all = Train(*data, step, 12);
-      Batch joined;
-      joined.length = all.length;
+      const Batch all = Train(*data, step, 12);
+      std::set<int64_t> places;
       for (int rank = 0; rank < world_size; ++rank) {
         const Batch part = Train(*data, step, 12, rank, world_size);
-        EXPECT_EQ(part.size, 12 / world_size);
-        EXPECT_EQ(part.first_sample, joined.size);
-        for (const int32_t row : part.label_rows) {
-          joined.label_rows.push_back(
-              row + static_cast<int32_t>(joined.size * joined.length));
+        ASSERT_EQ(part.size, 12 / world_size);
+        EXPECT_EQ(part.first_sample, part.SampleAt(0));
+        EXPECT_TRUE(std::is_sorted(part.samples.begin(), part.samples.end()));
+        for (int64_t i = 0; i < part.size; ++i) {
+          const int64_t place = part.SampleAt(i);
+          EXPECT_TRUE(places.insert(place).second) << place;
+          EXPECT_EQ(Sample(part, i), Sample(all, place));
         }
-        joined.size += part.size;
-        const auto append = [](auto* to, const auto& from) {
-          to->insert(to->end(), from.begin(), from.end());
-        };
-        append(&joined.ids, part.ids);
-        append(&joined.segments, part.segments);
-        append(&joined.mask, part.mask);
-        append(&joined.labels, part.labels);
+        ExpectEqual(Train(*data, step, 12, rank, world_size), part);
       }
-      ExpectEqual(joined, all);
+      EXPECT_EQ(places.size(), 12u);
+      EXPECT_EQ(*places.rbegin(), 11);
     }
   }
+}
+
+TEST(DealSamplesTest, MembersGetEquallyManySamplesAndTokens) {
+  // 16 + 5 + 4 and 12 + 7 + 4 tokens.
+  const std::vector<int32_t> lengths = {4, 16, 5, 4, 12, 7};
+  EXPECT_EQ(DealSamples(lengths, 0, 2), std::vector<int32_t>({1, 2, 3}));
+  EXPECT_EQ(DealSamples(lengths, 1, 2), std::vector<int32_t>({0, 4, 5}));
+  // The longest goes with the shortest.
+  EXPECT_EQ(DealSamples({9, 1, 8, 2}, 0, 2), std::vector<int32_t>({0, 1}));
+  // Without the rule of equal counts one member would get all short ones.
+  EXPECT_EQ(DealSamples({9, 1, 1, 1}, 1, 2).size(), 2u);
+}
+
+TEST(DealSamplesTest, SamplesOfOneLengthStayTogether) {
+  EXPECT_EQ(DealSamples({5, 5, 5, 5, 5, 5}, 1, 3),
+            std::vector<int32_t>({2, 3}));
+  EXPECT_EQ(DealSamples({5, 3, 4}, 0, 1), std::vector<int32_t>({0, 1, 2}));
 }
 
 TEST_F(CodeDataTest, AFunctionOfSeedAndStep) {

@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/loop/trainer_parts.h"
+#include "worker/trainer/model/weights/export.h"
 
 namespace comera::trainer {
 namespace {
@@ -94,6 +95,19 @@ TEST_F(LateStageTest, EnteringResolvesTheTargetSize) {
   EXPECT_FALSE(progress().targets_met);
   ASSERT_NE(parts_->model->size_controller(), nullptr);
   EXPECT_EQ(parts_->model->size_control()->start_size, progress().late_size);
+}
+
+// The file that is exported is never larger than what was asked for, header
+// included.
+TEST_F(LateStageTest, ATargetInBytesIsThatOfTheFile) {
+  v1::JobSpec spec = LateSpec(1);
+  v1::Target& target =
+      *spec.mutable_objective()->mutable_late()->mutable_targets(0);
+  target.set_target_bytes(20'000);
+  Enter(spec);
+  const int64_t header = ExportedHeaderBytes(parts_->model->plan()->config());
+  EXPECT_GT(header, 100);
+  EXPECT_EQ(progress().target_size, (20'000 - header) / 4);
 }
 
 TEST_F(LateStageTest, AModelThatIsSmallEnoughIsNearerThanAnyThatIsNot) {

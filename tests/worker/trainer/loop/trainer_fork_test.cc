@@ -154,13 +154,34 @@ TEST(TrainerForkTest, AForkResumesFromItsOwnCheckpoint) {
   EXPECT_EQ(second.exported, whole.exported);
 }
 
+// In the middle of the early stage, and of the late one.
+TEST(TrainerForkTest, AForkGoesOnFromAnyStateAsItsJobDid) {
+  const TestRun whole = Train(WholeSpec(), 1, "");
+  for (const int64_t step : {20, 52}) {
+    FakeDisk disk;
+    TestRun first;
+    first.spec = WholeSpec();
+    first.disk = &disk;
+    first.stop_after_step = step;
+    first.Run();
+    ASSERT_TRUE(first.end.ok() && first.end->stopped);
+    const TestRun fork =
+        Train(ForkSpec(WholeSpec()), 1, disk.files.rbegin()->second);
+    ASSERT_OK(fork.end);
+    EXPECT_EQ(fork.events.front().run_info().resumed_from_step(), step + 1);
+    EXPECT_EQ(fork.end->result.SerializeAsString(),
+              whole.end->result.SerializeAsString());
+    EXPECT_EQ(fork.exported, whole.exported);
+  }
+}
+
 TEST(TrainerForkTest, AnotherEarlyStageIsTheUsersMistake) {
   const TestRun early = Train(EarlySpec(WholeSpec()), 1, "");
   v1::JobSpec other = ForkSpec(WholeSpec());
   other.mutable_training()->set_seed(8);
   const TestRun fork = Train(other, 1, early.early_stage);
   EXPECT_THAT(fork.end, StatusIs(absl::StatusCode::kFailedPrecondition,
-                                 HasSubstr("another early stage")));
+                                 HasSubstr("another training")));
   EXPECT_EQ(FailureClassOf(fork.end.status()), v1::USER);
 }
 

@@ -52,6 +52,8 @@ struct TestRun {
   // Ask member `stop_member` to stop once this step was reported; 0: never.
   int64_t stop_after_step = 0;
   int stop_member = 0;
+  // Member 0 is to leave its best model when it stops.
+  bool finish = false;
 
   // Out, from member 0.
   std::vector<v1::TrainerEvent> events;
@@ -59,6 +61,8 @@ struct TestRun {
   absl::StatusOr<RunEnd> end = absl::UnknownError("not run");
   ModelConfig exported_config;
   std::vector<float> exported;
+  ModelConfig best_config;
+  std::vector<float> best;
   std::map<int, std::pair<ModelConfig, std::vector<float>>> exported_targets;
   std::string early_stage;
   StepRunner::Counters graph_counters;
@@ -148,6 +152,14 @@ struct TestRun {
                                  const v1::TrainingResult&) {
         exported_config = config;
         exported = parameters;
+        return absl::OkStatus();
+      };
+      options.finish_asked = [&] { return finish && stops[stop_member]; };
+      options.export_best = [&](const ModelConfig& config,
+                                const std::vector<float>& parameters,
+                                const v1::TrainingResult&) {
+        best_config = config;
+        best = parameters;
         return absl::OkStatus();
       };
       options.export_target = [&](int target, const ModelConfig& config,

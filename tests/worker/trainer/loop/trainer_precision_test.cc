@@ -29,6 +29,31 @@ TestRun Train(v1::TrainingSpec::Precision precision) {
   return run;
 }
 
+TEST(TrainerPrecisionTest, CompressedGradientsKeepLossesWithinHalfAPercent) {
+  const auto train = [](bool compress) {
+    TestRun run;
+    run.spec = WideSpec(v1::TrainingSpec::FP32);
+    run.spec.mutable_training()->set_compress_gradients(compress);
+    run.Run(4);
+    for (const absl::Status& status : run.statuses) EXPECT_OK(status);
+    // All of a dense model is sent.
+    const auto metrics = run.Select(&v1::TrainerEvent::has_metrics);
+    EXPECT_EQ(metrics.at(0).metrics().synchronized_bytes() * (compress ? 2 : 1),
+              metrics.at(0).metrics().dense_synchronized_bytes());
+    return run.Losses();
+  };
+  const auto want = train(false), got = train(true);
+  ASSERT_EQ(want.size(), 40);
+  ASSERT_EQ(got.size(), 40);
+  EXPECT_EQ(got.at(1), want.at(1)) << "the sum of losses is exact";
+  EXPECT_NE(got.at(40), want.at(40)) << "nothing was rounded";
+  EXPECT_LT(got.at(40), 0.7 * got.at(1)) << "nothing was learnt";
+  for (const auto& [step, loss] : want) {
+    EXPECT_NEAR(got.at(step), loss, 0.005 * loss) << "step " << step;
+  }
+  EXPECT_EQ(train(true), got) << "run twice";
+}
+
 TEST(TrainerPrecisionTest, LossesStayWithinThreePercentOfFloat32) {
   if (!kernels::CpuHasBf16()) {
     GTEST_SKIP() << "this processor has no avx512_bf16";

@@ -1,12 +1,19 @@
 // Several members in one process do what one member with the same global batch
 // does.
 #include <cmath>
+#include <cstdint>
 #include <map>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/trainer/data/batch/character_tokenizer.h"
 #include "tests/worker/trainer/loop/trainer_harness.h"
+#include "worker/trainer/data/batch/in_memory_data.h"
+#include "worker/trainer/data/batch/sample_set.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/create_model.h"
 #include "worker/trainer/process/failure.h"
@@ -37,6 +44,56 @@ TEST_P(TrainerRanksTest, LossesAreThoseOfOneRank) {
   EXPECT_NEAR(many.end->result.validation_loss(),
               one.end->result.validation_loss(), 1e-4);
   EXPECT_EQ(many.events.front().run_info().world_size(), members);
+}
+
+// 40 samples of 3 to 8 tokens, which are dealt by their lengths.
+std::unique_ptr<TrainingData> SamplesOfManyLengths() {
+  const auto tokens = [](int i) {
+    std::vector<int32_t> ids(3 + i * 5 % 6, 'a' + i % 7);
+    ids.front() = 2;
+    ids.back() = 4;
+    return ids;
+  };
+  SampleSets samples;
+  samples.train = samples.validation = SampleSet(128);
+  for (int i = 0; i < 40; ++i) {
+    const std::vector<int32_t> ids = tokens(i);
+    const auto end = static_cast<int32_t>(ids.size());
+    EXPECT_OK(samples.train.Add(ids, end, 0));
+    if (i >= 4) continue;
+    EXPECT_OK(samples.validation.Add(ids, end, 0));
+  }
+  InMemoryData::Options options;
+  options.max_length = 8;
+  options.seed = 7;
+  options.mask_probability = 0.3;
+  return std::make_unique<InMemoryData>(options, std::move(samples),
+                                        std::make_unique<CharacterTokenizer>());
+}
+
+TEST_P(TrainerRanksTest, LossesAreThoseOfOneRankWhereSamplesAreDealt) {
+  const int members = GetParam();
+  const auto data = SamplesOfManyLengths();
+  Batch first;
+  ASSERT_OK(data->TrainBatch(0, 8, 0, 4, &first));
+  ASSERT_THAT(first.samples, ::testing::Not(::testing::ElementsAre(0, 1)));
+  TestRun one, many;
+  for (TestRun* run : {&one, &many}) {
+    run->spec.mutable_compression()->mutable_embedding()->set_input_modes(0, 8);
+    run->spec.mutable_compression()->mutable_embedding()->set_input_modes(1,
+                                                                          16);
+    run->spec.mutable_objective()->mutable_early()->set_steps(20);
+    run->other_data = data.get();
+  }
+  one.Run(1);
+  many.Run(members);
+  ASSERT_OK(one.end);
+  for (const absl::Status& status : many.statuses) ASSERT_OK(status);
+  const auto want = one.Losses();
+  ASSERT_EQ(want.size(), 20u);
+  for (const auto& [step, loss] : want) {
+    EXPECT_NEAR(many.Losses().at(step), loss, 1e-5 * loss) << "step " << step;
+  }
 }
 
 TEST_P(TrainerRanksTest, CompactTogetherAndStopTogether) {

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/loop/trainer_harness.h"
+#include "worker/trainer/model/weights/export.h"
 #include "worker/trainer/process/failure.h"
 
 namespace comera::trainer {
@@ -86,6 +87,47 @@ TestRun Resume(FakeDisk* disk, const v1::JobSpec& spec = TwoStageSpec()) {
   run.resume = true;
   run.Run();
   return run;
+}
+
+// What is left is whole, and the job resumes as if nothing had been asked.
+TEST(TrainerResumeTest, AStoppedRunMayLeaveItsBestModel) {
+  for (const int64_t step : {20, 50}) {
+    FakeDisk disk;
+    TestRun run;
+    run.spec = TwoStageSpec();
+    run.disk = &disk;
+    run.finish = true;
+    run.stop_after_step = step;
+    run.Run(2);
+    ASSERT_OK(run.end);
+    EXPECT_TRUE(run.end->stopped);
+    EXPECT_TRUE(run.end->left_model);
+    EXPECT_EQ(run.end->result.outcome(), v1::OUTCOME_UNSPECIFIED);
+    EXPECT_EQ(run.end->result.step(), step + 1);
+    EXPECT_EQ(run.end->result.size_bytes(), ExportedBytes(run.best_config));
+    ASSERT_THAT(run.Select(&v1::TrainerEvent::has_result), SizeIs(1));
+    EXPECT_FALSE(run.best.empty());
+    EXPECT_TRUE(run.exported.empty());
+    const TestRun resumed = Resume(&disk);
+    ASSERT_OK(resumed.end);
+    EXPECT_EQ(resumed.end->result.outcome(), v1::TARGET_MISSED);
+  }
+}
+
+TEST(TrainerResumeTest, AModelThatWasNeverValidatedIsNotLeft) {
+  FakeDisk disk;
+  TestRun run;
+  run.spec = TwoStageSpec();
+  run.disk = &disk;
+  run.finish = true;
+  run.stop_after_step = 2;
+  run.Run(2);
+  ASSERT_OK(run.end);
+  EXPECT_TRUE(run.end->stopped);
+  EXPECT_FALSE(run.end->left_model);
+  EXPECT_TRUE(run.best.empty());
+  EXPECT_THAT(run.Select(&v1::TrainerEvent::has_result), SizeIs(0));
+  EXPECT_FALSE(disk.files.empty());
 }
 
 class TrainerResumeAtTest : public ::testing::TestWithParam<int64_t> {};

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
@@ -21,6 +22,8 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
+#include "worker/collective/gloo_communicator.h"
+#include "worker/collective/rendezvous.h"
 
 namespace comera::trainer {
 namespace {
@@ -31,7 +34,9 @@ using ::testing::HasSubstr;
 // A child process whose standard output is read line by line.
 class Process {
  public:
-  explicit Process(std::vector<std::string> arguments) {
+  // `log`, if not empty, receives its standard error.
+  explicit Process(std::vector<std::string> arguments,
+                   const std::string& log = "") {
     arguments.insert(arguments.begin(), "worker/trainer/comera-trainer");
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -41,6 +46,10 @@ class Process {
     pid_ = fork();
     if (pid_ == 0) {
       dup2(ends[1], STDOUT_FILENO);
+      if (!log.empty()) {
+        dup2(open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644),
+             STDERR_FILENO);
+      }
       execv(argv[0], argv.data());
       _exit(127);
     }
@@ -131,7 +140,8 @@ class TrainerProcessTest : public ::testing::Test {
                               "output": {"ranks": [4]}},
               "objective": {"early": {"steps": $steps}},
               "training": {"batch_size": 4, "report_every_steps": 1,
-                           "validate_every_steps": 5}},
+                           "validate_every_steps": 5,
+                           "compress_gradients": true}},
             "work_dir": "$dir/$name", "threads": 1 $more})",
         {{"$dir", dir_},
          {"$steps", std::to_string(steps)},
@@ -205,6 +215,82 @@ TEST_F(TrainerProcessTest, TwoRanksMeetThroughAFolder) {
   }
   EXPECT_TRUE(fs::exists(dir_ + "/w0/model/model.safetensors"));
   EXPECT_FALSE(fs::exists(dir_ + "/w1/model"));
+}
+
+// With a host, as where the members' workers are several.
+TEST_F(TrainerProcessTest, MembersOfSeveralMachinesMeetWithAKey) {
+  const auto more = [&](int rank) {
+    return absl::StrCat(R"(, "host": "127.0.0.1", "rank": )", rank,
+                        R"(, "world_size": 2, "rendezvous_dir": ")", dir_,
+                        R"(/meet")");
+  };
+  Process rank0({"--task=" + TaskFile("w0", 10, more(0))});
+  Process rank1({"--task=" + TaskFile("w1", 10, more(1))});
+  rank0.RestOfEvents();
+  rank1.RestOfEvents();
+  EXPECT_EQ(rank0.Wait(), 0);
+  EXPECT_EQ(rank1.Wait(), 0);
+  ASSERT_OK_AND_ASSIGN(collective::FileRendezvous meeting,
+                       collective::FileRendezvous::Open(dir_ + "/meet"));
+  ASSERT_OK_AND_ASSIGN(const std::string key,
+                       meeting.Get("gang-key", absl::ZeroDuration()));
+  EXPECT_EQ(key.size(), 32u);
+  EXPECT_NE(key, std::string(32, '\0'));
+}
+
+TEST_F(TrainerProcessTest, WhoHasNoKeyIsNoMember) {
+  ASSERT_OK_AND_ASSIGN(collective::FileRendezvous meeting,
+                       collective::FileRendezvous::Open(dir_ + "/meet"));
+  Process rank0({"--task=" + TaskFile("w0", 10,
+                                      absl::StrCat(R"(, "host": "127.0.0.1",
+                        "rank": 0, "world_size": 2, "rendezvous_dir": ")",
+                                                   dir_, R"(/meet")"))});
+  ASSERT_OK_AND_ASSIGN(const std::string version,
+                       meeting.Get("here-0", absl::Minutes(1)));
+  ASSERT_OK(meeting.Set("here-1", version));
+  collective::GlooOptions stranger;
+  stranger.rank = 1;
+  stranger.world_size = 2;
+  // It takes itself for connected where it listened, and learns of its end.
+  auto joined = collective::CreateGlooCommunicator(stranger, &meeting);
+  float value = 1;
+  EXPECT_FALSE(joined.ok() &&
+               (*joined)->AllReduce(absl::MakeSpan(&value, 1)).ok());
+  const std::vector<v1::TrainerEvent> events = rank0.RestOfEvents();
+  EXPECT_EQ(rank0.Wait(), 1);
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(events.back().failure().failure_class(), v1::COLLECTIVE_HANG);
+}
+
+TEST_F(TrainerProcessTest, TerminatedWhileItWaitsForOthersItEnds) {
+  Process rank0({"--task=" + TaskFile("w0", 10,
+                                      absl::StrCat(R"(, "rank": 0,
+                        "world_size": 2, "rendezvous_dir": ")",
+                                                   dir_, R"(/meet")"))});
+  ASSERT_OK_AND_ASSIGN(collective::FileRendezvous meeting,
+                       collective::FileRendezvous::Open(dir_ + "/meet"));
+  ASSERT_OK(meeting.Get("here-0", absl::Minutes(1)));
+  rank0.Signal(SIGTERM);
+  const std::vector<v1::TrainerEvent> events = rank0.RestOfEvents();
+  EXPECT_EQ(rank0.Wait(), 0);
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(events.back().failure().failure_class(), v1::PREEMPTED);
+}
+
+TEST_F(TrainerProcessTest, AMemberOfAnotherVersionIsNamed) {
+  ASSERT_OK_AND_ASSIGN(collective::FileRendezvous other,
+                       collective::FileRendezvous::Open(dir_ + "/meet"));
+  ASSERT_OK(other.Set("here-1", "1"));
+  Process rank0({"--task=" + TaskFile("w0", 10,
+                                      absl::StrCat(R"(, "rank": 0,
+                        "world_size": 2, "rendezvous_dir": ")",
+                                                   dir_, R"(/meet")"))});
+  const std::vector<v1::TrainerEvent> events = rank0.RestOfEvents();
+  EXPECT_EQ(rank0.Wait(), 1);
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(events.back().failure().failure_class(), v1::COLLECTIVE_HANG);
+  EXPECT_THAT(events.back().failure().message(),
+              HasSubstr("member 1 runs another version"));
 }
 
 TEST_F(TrainerProcessTest, TerminatedItCheckpointsAndResumes) {
@@ -288,6 +374,24 @@ TEST_F(TrainerProcessTest, TooLittleMemoryIsSaid) {
                                      v1::OUT_OF_MEMORY;
                             }))
         << "of " << events.size() << " events with limit " << limit;
+  }
+}
+
+TEST_F(TrainerProcessTest, WithoutALimitThePlanIsTheLimit) {
+  const std::string path = TaskFile("w", 3);
+  for (const std::string& flag : {std::string("--limit_to_plan=on"),
+                                  std::string("--limit_to_plan=off")}) {
+    const std::string log = dir_ + "/log";
+    Process process({"--task=" + path, flag}, log);
+    const std::vector<v1::TrainerEvent> events = process.RestOfEvents();
+    EXPECT_EQ(process.Wait(), 0);
+    ASSERT_FALSE(events.empty());
+    EXPECT_TRUE(events.back().has_result());
+    ASSERT_OK_AND_ASSIGN(const std::string text, ReadFile(log));
+    EXPECT_EQ(absl::StrContains(text, "memory limit bytes="),
+              flag == "--limit_to_plan=on")
+        << text;
+    fs::remove_all(dir_ + "/w");
   }
 }
 

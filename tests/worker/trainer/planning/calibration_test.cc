@@ -42,6 +42,15 @@ TEST(CalibrationTest, FileKeepsTheNumbers) {
   EXPECT_EQ(gpu.name, "NVIDIA H200, BF16");
   EXPECT_TRUE(LoadCalibration(cache, gpu, &why) ==
               kernels::TypicalGpu(kernels::GpuProducts::kBf16));
+  // What a GPU has besides is kept, too; a file without it counts for nothing.
+  kernels::MachineSpeed fast = gpu.defaults;
+  fast.scalar_rate *= 2;
+  ASSERT_OK(SaveCalibration(cache, gpu.name, fast));
+  EXPECT_TRUE(LoadCalibration(cache, gpu, &why) == fast);
+  EXPECT_EQ(why, "");
+  ASSERT_OK(SaveCalibration(cache, gpu.name, Odd()));
+  EXPECT_TRUE(LoadCalibration(cache, gpu, &why) == gpu.defaults);
+  EXPECT_NE(why.find("measure again"), std::string::npos) << why;
   // Another number of threads is another machine.
   EXPECT_EQ(LoadCalibration(cache, CpuMachine(2), &why).square_rate,
             defaults.square_rate);

@@ -1,10 +1,17 @@
 // The predicted work of a step is what its operations do.
 #include "worker/trainer/planning/step_prediction.h"
 
+#include <fstream>
+#include <map>
+#include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/status_matchers.h"
 #include "gtest/gtest.h"
+#include "kernels/contraction/ffn_cost.h"
+#include "kernels/gpu_cost.h"
 #include "worker/trainer/model/config/layer_table.h"
 #include "worker/trainer/model/config/model_config.h"
 
@@ -111,6 +118,87 @@ TEST(StepPredictionTest, SlowerMachinesTakeLonger) {
   ASSERT_OK(usual.status());
   ASSERT_OK(slower.status());
   EXPECT_GT(*slower, 2 * *usual);
+}
+
+// What the steps of docs/benchmarks.md enqueued when they were measured on one
+// H200, and how long they took: a line
+//   step MODEL METHOD BATCH PRECISION MILLISECONDS ...
+// and, for each work of it,
+//   OPERATION TIMES KIND LAUNCHES MULTIPLY-ADDS BYTES FUNCTIONS SIDE OFF
+// with the fields of GpuWork, of one call.
+struct MeasuredStep {
+  std::string name;
+  std::map<std::string, double> milliseconds;  // by precision
+  std::vector<std::pair<kernels::GpuWork, double>> works;
+};
+
+std::vector<MeasuredStep> MeasuredSteps() {
+  std::vector<MeasuredStep> steps;
+  std::ifstream file("tests/worker/trainer/planning/h200_steps.txt");
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    std::istringstream words(line);
+    std::string first, model, method, batch;
+    words >> first;
+    if (first == "step") {
+      words >> model >> method >> batch;
+      steps.push_back({model + " " + method + " " + batch, {}, {}});
+      std::string precision;
+      double milliseconds = 0;
+      while (words >> precision >> milliseconds) {
+        steps.back().milliseconds[precision] = milliseconds;
+      }
+      continue;
+    }
+    kernels::GpuWork work;
+    double times = 0;
+    int kind = 0;
+    words >> times >> kind >> work.launches >> work.multiply_adds >>
+        work.bytes >> work.functions >> work.side >> work.misaligned;
+    EXPECT_FALSE(words.fail()) << line;
+    work.kind = static_cast<kernels::GpuWork::Kind>(kind);
+    steps.back().works.push_back({work, times});
+  }
+  return steps;
+}
+
+TEST(StepPredictionTest, StepsOfTheH200TakeWhatWasMeasured) {
+  const std::map<std::string, kernels::GpuProducts> precisions = {
+      {"bf16", kernels::GpuProducts::kBf16},
+      {"tf32", kernels::GpuProducts::kTf32},
+      {"fp32", kernels::GpuProducts::kFp32}};
+  int rows = 0;
+  for (const MeasuredStep &step : MeasuredSteps()) {
+    for (const auto &[precision, measured] : step.milliseconds) {
+      const kernels::MachineSpeed speed =
+          kernels::TypicalGpu(precisions.at(precision));
+      double predicted = 0;
+      for (const auto &[work, times] : step.works) {
+        predicted += 1e3 * times * kernels::GpuSeconds(work, speed);
+      }
+      ++rows;
+      EXPECT_NEAR(predicted / measured, 1, 0.3)
+          << step.name << " " << precision << ": measured " << measured
+          << " ms, predicted " << predicted;
+    }
+  }
+  EXPECT_EQ(rows, 26);
+}
+
+// The hidden layer stayed in registers in every measured step of the
+// six-encoder; that CodeBERT's did not fit there made most of its launches.
+TEST(StepPredictionTest, ChoosesThePathsThatWereFastOnTheH200) {
+  for (const auto products :
+       {kernels::GpuProducts::kFp32, kernels::GpuProducts::kTf32,
+        kernels::GpuProducts::kBf16}) {
+    const kernels::MachineSpeed speed = kernels::TypicalGpu(products);
+    for (int64_t rows : {128, 4096, 8192, 16384}) {
+      EXPECT_TRUE(kernels::RankSpaceFfnPays({rows, 3072, 30, 30}, speed))
+          << rows;
+      EXPECT_FALSE(kernels::RankSpaceFfnPays({rows, 4096, 128, 128}, speed))
+          << rows;
+    }
+  }
 }
 
 TEST(StepPredictionTest, PartsTakeTheWorkOfTheBatchInTheMemoryOfOne) {

@@ -21,6 +21,7 @@
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
 #include "worker/trainer/process/heartbeat.h"
+#include "worker/trainer/process/worker_lease.h"
 
 namespace comera::trainer {
 namespace {
@@ -204,6 +205,46 @@ TEST(HeartbeatThreadTest, EndsWithoutWaitingForTheNextBeat) {
         &activity, [&](const v1::TrainerEvent&) { ++beats; }, absl::Hours(1));
   }
   EXPECT_LE(beats, 1);
+}
+
+TEST(EventWriterTest, WaitsForRoomOnAFullDisk) {
+  const int descriptor = open("/dev/full", O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(descriptor, 0);
+  std::future<bool> written = std::async(std::launch::async, [&] {
+    return EventWriter::ToDescriptor(descriptor,
+                                     absl::Milliseconds(1))("a line\n");
+  });
+  EXPECT_EQ(written.wait_for(std::chrono::milliseconds(20)),
+            std::future_status::timeout);
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  ASSERT_EQ(dup2(ends[1], descriptor), descriptor);  // there is room now
+  EXPECT_TRUE(written.get());
+  char line[16] = {};
+  EXPECT_EQ(read(ends[0], line, sizeof(line)), 7);
+  EXPECT_STREQ(line, "a line\n");
+  for (int fd : {descriptor, ends[0], ends[1]}) close(fd);
+}
+
+TEST(WorkerLeaseTest, HoldsAsLongAsTheStampChanges) {
+  const absl::Time start = absl::FromUnixSeconds(1000);
+  WorkerLease lease(absl::Seconds(10), start);
+  EXPECT_TRUE(lease.Holds(5, start + absl::Seconds(9)));
+  EXPECT_TRUE(lease.Holds(5, start + absl::Seconds(18)));
+  // The clock of the files went back: that is a change, too.
+  EXPECT_TRUE(lease.Holds(4, start + absl::Seconds(18)));
+  EXPECT_TRUE(lease.Holds(std::nullopt, start + absl::Seconds(27)));
+  EXPECT_FALSE(lease.Holds(4, start + absl::Seconds(28)));
+  EXPECT_FALSE(lease.Holds(std::nullopt, start + absl::Seconds(99)));
+  // The worker is back.
+  EXPECT_TRUE(lease.Holds(6, start + absl::Seconds(100)));
+}
+
+TEST(WorkerLeaseTest, WithoutAFileItEnds) {
+  const absl::Time start = absl::FromUnixSeconds(1000);
+  WorkerLease lease(absl::Seconds(10), start);
+  EXPECT_TRUE(lease.Holds(std::nullopt, start));
+  EXPECT_FALSE(lease.Holds(std::nullopt, start + absl::Seconds(10)));
 }
 
 }  // namespace

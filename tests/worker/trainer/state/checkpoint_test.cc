@@ -240,6 +240,22 @@ TEST(TrainingStateTest, FingerprintFollowsWhatTheNumbersDependOn) {
   EXPECT_NE(SpecFingerprint(other), fingerprint);
 }
 
+TEST(TrainingStateTest, DatasetsMayLieInAnotherFolderOnEachMachine) {
+  const std::string digest(64, 'a');
+  v1::JobSpec spec = TinySpec();
+  v1::Text& text = *spec.mutable_data()->mutable_text();
+  text.add_train("/w1/views/" + digest + "/a.txt");
+  const std::string fingerprint = SpecFingerprint(spec);
+  const std::string former = FormerSpecFingerprint(spec);
+  text.set_train(0, "/w2/views/" + digest + "/a.txt");
+  EXPECT_EQ(SpecFingerprint(spec), fingerprint);
+  EXPECT_NE(FormerSpecFingerprint(spec), former);
+  text.set_train(0, "/w1/views/" + digest + "/b/a.txt");
+  EXPECT_NE(SpecFingerprint(spec), fingerprint);
+  text.set_train(0, "/w1/views/" + std::string(64, 'b') + "/a.txt");
+  EXPECT_NE(SpecFingerprint(spec), fingerprint);
+}
+
 TEST(TrainingStateTest, WhatColaOnceAlwaysWasIsTheSameByItsName) {
   v1::JobSpec spec = TinySpec();
   v1::ColaSpec& cola = *spec.mutable_compression()->mutable_cola();
@@ -271,6 +287,20 @@ TEST(CheckpointTest, KeepsTheNewest) {
   ASSERT_TRUE(loaded.has_value());
   EXPECT_EQ(loaded->state.progress.step, 1000000);
   EXPECT_THAT(loaded->damaged, IsEmpty());
+}
+
+TEST(CheckpointTest, AFormerFingerprintIsTheSpecificationsToo) {
+  FakeDisk disk;
+  CheckpointStore::Options options = Keep(2);
+  options.former_fingerprint = "spec-a";
+  CheckpointStore store(Files(&disk), options);
+  ASSERT_OK(store.Save(MakeState(10)));
+  ASSERT_OK_AND_ASSIGN(const auto loaded, store.LoadNewest("spec-b"));
+  ASSERT_TRUE(loaded.has_value());
+  EXPECT_EQ(loaded->state.fingerprint, "spec-b");
+  CheckpointStore other(Files(&disk), Keep(2));
+  EXPECT_THAT(other.LoadNewest("spec-b"),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 TEST(CheckpointTest, KeepsAtLeastTwo) {

@@ -14,8 +14,16 @@ struct Batch {
   // Index of sample 0 within the step's global batch: random numbers of a
   // sample depend on this index and not on the number of members.
   int64_t first_sample = 0;
+  // (B) the same index of every sample, ascending, where samples are dealt by
+  // their lengths; empty: they follow one another from first_sample on.
+  std::vector<int32_t> samples;
   // Samples of the global batch; 0: this is all of it.
   int64_t global_size = 0;
+
+  // The index of sample i within the global batch.
+  int64_t SampleAt(int64_t i) const {
+    return samples.empty() ? first_sample + i : samples[i];
+  }
 
   std::vector<int32_t> ids;  // (B, L)
   // (B, L): of a pair, 0 and 1; causal LM: the number of the token's document

@@ -46,6 +46,9 @@ class InMemoryData : public ShuffledData {
   double baseline_loss() const override { return baseline_loss_; }
 
  protected:
+  int32_t TrainLength(int64_t sample) const override {
+    return samples_.train.length(sample);
+  }
   absl::Status Fill(Part part, int64_t sample, const MaskKey& key, int64_t row,
                     Batch* batch) const override;
 

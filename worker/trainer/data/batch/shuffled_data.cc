@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/files.h"
 #include "common/status_macros.h"
+#include "worker/trainer/data/batch/deal_samples.h"
 #include "worker/trainer/data/random/permutation.h"
 
 namespace comera::trainer {
@@ -37,21 +39,30 @@ absl::Status ShuffledData::TrainBatch(int64_t step, int64_t batch_size,
         absl::StrCat("training batch: step ", step, ", batch size ", batch_size,
                      ", rank ", rank, " of ", world_size));
   }
+  const auto count = static_cast<uint64_t>(train_samples());
+  // The sample at place `i` of the global batch.
+  const auto sample_at = [&](int64_t i) {
+    const auto number = static_cast<uint64_t>(step * batch_size + i);
+    return static_cast<int64_t>(PermutedIndex(seed_, RandomStream::kEpochOrder,
+                                              number / count, count,
+                                              number % count));
+  };
   const int64_t share = batch_size / world_size;
-  const int64_t first = share * rank;
-  Clear(share, first, batch);
-  const uint64_t samples = static_cast<uint64_t>(train_samples());
+  Clear(share, share * rank, batch);
+  if (world_size > 1) {
+    std::vector<int32_t> lengths(batch_size);
+    for (int64_t i = 0; i < batch_size; ++i) {
+      lengths[i] = TrainLength(sample_at(i));
+    }
+    batch->samples = DealSamples(lengths, rank, world_size);
+    batch->first_sample = batch->samples.front();
+  }
   for (int64_t row = 0; row < share; ++row) {
-    const uint64_t number =
-        static_cast<uint64_t>(step * batch_size + first + row);
-    const uint64_t sample =
-        PermutedIndex(seed_, RandomStream::kEpochOrder, number / samples,
-                      samples, number % samples);
+    const int64_t place = batch->SampleAt(row);
     const MaskKey key{seed_, RandomStream::kTrainMask,
                       static_cast<uint64_t>(step),
-                      static_cast<uint64_t>(first + row)};
-    RETURN_IF_ERROR(
-        Fill(Part::kTrain, static_cast<int64_t>(sample), key, row, batch));
+                      static_cast<uint64_t>(place)};
+    RETURN_IF_ERROR(Fill(Part::kTrain, sample_at(place), key, row, batch));
   }
   return absl::OkStatus();
 }
@@ -102,6 +113,7 @@ void ShuffledData::Clear(int64_t size, int64_t first_sample,
   batch->size = size;
   batch->length = max_length_;
   batch->first_sample = first_sample;
+  batch->samples.clear();
   batch->ids.assign(tokens, tokenizer_->special_tokens().pad);
   batch->segments.assign(tokens, 0);
   batch->mask.assign(tokens, 0.0f);

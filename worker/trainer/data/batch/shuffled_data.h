@@ -46,6 +46,9 @@ class ShuffledData : public TrainingData {
   virtual absl::Status Fill(Part part, int64_t sample, const MaskKey& key,
                             int64_t row, Batch* batch) const = 0;
 
+  // The tokens of a training sample, by which samples are dealt to members.
+  virtual int32_t TrainLength(int64_t /*sample*/) const { return max_length_; }
+
   const Tokenizer& tokenizer() const { return *tokenizer_; }
 
  private:

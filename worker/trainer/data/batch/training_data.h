@@ -69,9 +69,12 @@ class TrainingData {
     return std::nullopt;
   }
 
-  // Member `rank`'s contiguous share of step `step`'s global batch (steps from
-  // 0). Each epoch is a seeded permutation of all samples; batches run on over
-  // epoch boundaries. batch_size is the global batch, a multiple of world_size.
+  // Member `rank`'s share of step `step`'s global batch (steps from 0). Each
+  // epoch is a seeded permutation of all samples; batches run on over epoch
+  // boundaries. batch_size is the global batch, a multiple of world_size.
+  // Shares have equally many samples; where those differ in length they are
+  // dealt so that shares have about equally many tokens (deal_samples.h), else
+  // they are contiguous.
   virtual absl::Status TrainBatch(int64_t step, int64_t batch_size, int rank,
                                   int world_size, Batch* batch) const = 0;
   // Samples [first, first + count) of the validation set in an order that the

@@ -2,6 +2,7 @@
 #include "worker/trainer/data/corpus/code_directory_corpus.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -63,13 +64,17 @@ absl::StatusOr<std::vector<FoundFile>> ListFiles(const v1::CodeDirectory& spec,
 absl::StatusOr<std::unique_ptr<CodeDirectoryCorpus>> CodeDirectoryCorpus::Open(
     const v1::CodeDirectory& spec, uint64_t seed,
     std::function<void(const std::string&)> report) {
-  const double fraction = spec.validation_fraction() == 0
-                              ? kDefaultValidationFraction
-                              : spec.validation_fraction();
-  const int64_t max_bytes =
-      spec.max_bytes() == 0 ? kDefaultMaxBytes : spec.max_bytes();
+  const double fraction = spec.has_validation_fraction()
+                              ? spec.validation_fraction()
+                              : kDefaultValidationFraction;
+  const int64_t max_bytes = !spec.has_max_bytes() ? kDefaultMaxBytes
+                            : spec.max_bytes() == 0
+                                ? std::numeric_limits<int64_t>::max()
+                                : spec.max_bytes();
   const int64_t max_file_bytes =
-      spec.max_file_bytes() == 0 ? kDefaultMaxFileBytes : spec.max_file_bytes();
+      !spec.has_max_file_bytes()   ? kDefaultMaxFileBytes
+      : spec.max_file_bytes() == 0 ? kLargestFileBytes
+                                   : spec.max_file_bytes();
   if (spec.roots().empty()) {
     return absl::InvalidArgumentError("data.code_directory.roots: empty");
   }
@@ -90,7 +95,7 @@ absl::StatusOr<std::unique_ptr<CodeDirectoryCorpus>> CodeDirectoryCorpus::Open(
   }
   if (max_file_bytes < 0 || max_file_bytes > kLargestFileBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "data.code_directory.max_file_bytes: not in 1 to ", kLargestFileBytes));
+        "data.code_directory.max_file_bytes: not in 0 to ", kLargestFileBytes));
   }
   ASSIGN_OR_RETURN(std::vector<FoundFile> files,
                    ListFiles(spec, seed, max_file_bytes));

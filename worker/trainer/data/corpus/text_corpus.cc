@@ -91,9 +91,9 @@ absl::StatusOr<std::unique_ptr<TextCorpus>> TextCorpus::Open(
   if (spec.train().empty()) {
     return absl::InvalidArgumentError("data.text.train: missing");
   }
-  const double fraction = spec.validation_fraction() == 0
-                              ? kDefaultValidationFraction
-                              : spec.validation_fraction();
+  const double fraction = spec.has_validation_fraction()
+                              ? spec.validation_fraction()
+                              : kDefaultValidationFraction;
   if (!(fraction > 0 && fraction < 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("data.text.validation_fraction: ", fraction,

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/contraction/attention_cost.h"
+#include "kernels/gpu_limits.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/encoder/rank_space_attention_branch.h"
 #include "worker/trainer/model/plan/layer_path.h"
@@ -22,6 +23,12 @@ bool RankSpacePays(const Plan& plan, const AttentionProjections& p) {
       p.output->rank_space()};
   for (const RankSpaceLinear* layer : layers) {
     if (layer == nullptr) return false;
+  }
+  // A device's kernels hold no wider vectors.
+  if (!plan.backend->in_host_memory()) {
+    for (const RankSpaceLinear* layer : layers) {
+      if (layer->rank() + 1 > kernels::kMostAttentionWidth) return false;
+    }
   }
   const ModelConfig& config = *plan.config;
   return kernels::RankSpaceAttentionPays(

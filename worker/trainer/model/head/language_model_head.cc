@@ -18,11 +18,19 @@ namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 
-// Rows enough for efficient products, logits of at most 32 MiB unless the
-// vocabulary is huge.
+// Rows enough for efficient products. In the host's memory logits take at most
+// 32 MiB unless the vocabulary is huge; on a device 512 MiB, so that the labels
+// of a masked language model, fewer than a quarter of its tokens, are one
+// chunk.
 int64_t ChunkRows(const Plan& plan) {
-  const int64_t rows = (int64_t{1} << 23) / plan.config->vocabulary;
-  return std::min(std::clamp<int64_t>(rows, 64, 512), plan.max_rows);
+  const bool on_host = plan.backend->in_host_memory();
+  const int64_t logits = int64_t{1} << (on_host ? 23 : 27);
+  const int64_t tokens =
+      plan.config->causal() ? plan.max_rows : plan.max_rows / 4;
+  const int64_t most = on_host ? 512 : std::max<int64_t>(512, tokens);
+  return std::min(
+      std::clamp<int64_t>(logits / plan.config->vocabulary, 64, most),
+      plan.max_rows);
 }
 
 std::unique_ptr<Linear> MakeTransform(const Plan& plan, int64_t max_rows) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -22,6 +23,12 @@ constexpr char kEmbedding[] = "embedding";
 // Rows of a TTM table at a time: enough for what a block costs besides its rows
 // (the contraction of half chains) to be little beside them.
 constexpr int64_t kBlockRows = 4096;
+
+// An expanded table, its gradient and the scratch memory of its expansion are
+// each at most so large.
+constexpr int64_t kMostTableBytes = int64_t{1} << 30;
+
+constexpr int64_t kFloat = sizeof(float);
 
 Matrix Columns(Matrix m, int64_t first, int64_t count) {
   return Matrix(m.data + first, m.rows, count, m.stride);
@@ -45,6 +52,8 @@ TiedProjection::TiedProjection(const Plan& plan)
     weight_ = &plan.At(table + ".weight");
     return;
   }
+  if (form.ranks[0] > 0) PlanExpansion(plan, table, form);
+  if (whole()) return;
   block_ = std::min(kBlockRows, vocabulary_);
   table_ = std::make_unique<TtmEmbedding>(plan, table, form, block_, blocks());
   const int64_t bytes = block_ * hidden_ * int64_t{sizeof(float)};
@@ -52,12 +61,44 @@ TiedProjection::TiedProjection(const Plan& plan)
   grad_rows_ = plan.workspace->Reserve("head.grad_table_rows", bytes);
 }
 
+void TiedProjection::PlanExpansion(const Plan& plan, const std::string& table,
+                                   const Factorisation& form) {
+  // Shapes were checked with the configuration.
+  kernels::TtmExpansion expansion = *kernels::TtmExpansion::Create(
+      {form.input_modes, form.output_modes, form.ranks});
+  const int64_t bytes = expansion.rows() * hidden_ * kFloat;
+  const bool fits = plan.backend->in_host_memory()
+                        ? expansion.rows() <= kBlockRows
+                        : bytes <= kMostTableBytes;
+  if (!fits) return;
+  expanded_ = plan.saved->Reserve("head.table", bytes);
+  grad_expanded_ = plan.saved->Reserve("head.grad_table", bytes);
+  halves_ =
+      plan.saved->Reserve("head.table_halves", expansion.kept_size() * kFloat);
+  scratch_ = plan.workspace->Reserve("head.table_scratch",
+                                     expansion.scratch_size() * kFloat);
+  cores_.emplace(plan, table, "head.table");
+  expansion_.emplace(std::move(expansion));
+}
+
+ConstMatrix TiedProjection::Table(const Step& step) const {
+  return ConstMatrix(weight_ != nullptr ? step.parameters + weight_->offset
+                                        : plan_.saved->Floats(expanded_),
+                     vocabulary_, hidden_);
+}
+
+Matrix TiedProjection::GradTable(const Step& step) const {
+  return Matrix(weight_ != nullptr ? step.Gradient(*weight_).data
+                                   : plan_.saved->Floats(grad_expanded_),
+                vocabulary_, hidden_);
+}
+
 int64_t TiedProjection::BlockSize(int64_t block) const {
   return std::min(block_, vocabulary_ - block * block_);
 }
 
 absl::Status TiedProjection::SetUp() {
-  if (weight_ != nullptr || set_up_) return absl::OkStatus();
+  if (whole() || set_up_) return absl::OkStatus();
   std::vector<int32_t> ids;
   for (int64_t block = 0; block < blocks(); ++block) {
     ids.resize(BlockSize(block));
@@ -69,7 +110,14 @@ absl::Status TiedProjection::SetUp() {
   return absl::OkStatus();
 }
 
-absl::Status TiedProjection::Prepare(const Step&) { return absl::OkStatus(); }
+absl::Status TiedProjection::Prepare(const Step& step) {
+  accumulating_ = false;
+  if (!expansion_.has_value()) return absl::OkStatus();
+  RETURN_IF_ERROR(cores_->Fold(step));
+  return expansion_->Forward(
+      plan_.backend, cores_->cores(), plan_.saved->Floats(halves_),
+      plan_.workspace->Floats(scratch_), plan_.saved->Floats(expanded_));
+}
 
 absl::Status TiedProjection::ComputeRows(const Step& step, int64_t block,
                                          Matrix* rows) {
@@ -81,11 +129,7 @@ absl::Status TiedProjection::ComputeRows(const Step& step, int64_t block,
 absl::Status TiedProjection::Forward(const Step& step, int64_t, ConstMatrix x,
                                      Matrix y) {
   kernels::Backend& backend = *plan_.backend;
-  if (weight_ != nullptr) {
-    const ConstMatrix e(step.parameters + weight_->offset, vocabulary_,
-                        hidden_);
-    return bias_.Product(step, true, x, e, y);
-  }
+  if (whole()) return bias_.Product(step, true, x, Table(step), y);
   for (int64_t block = 0; block < blocks(); ++block) {
     Matrix rows;
     RETURN_IF_ERROR(ComputeRows(step, block, &rows));
@@ -105,14 +149,15 @@ absl::Status TiedProjection::Backward(const Step& step, int64_t, ConstMatrix x,
                                       bool accumulate) {
   kernels::Backend& backend = *plan_.backend;
   RETURN_IF_ERROR(bias_.Backward(step, grad_y));
-  if (weight_ != nullptr) {
-    RETURN_IF_ERROR(backend.Gemm(
-        true, false, 1, grad_y, x, 1,
-        Matrix(step.Gradient(*weight_).data, vocabulary_, hidden_)));
+  if (whole()) {
+    // A parameter's gradient is added to.
+    const bool add = weight_ != nullptr || accumulating_;
+    accumulating_ = true;
+    RETURN_IF_ERROR(
+        backend.Gemm(true, false, 1, grad_y, x, add ? 1 : 0, GradTable(step)));
     if (grad_x.data == nullptr) return absl::OkStatus();
-    const ConstMatrix e(step.parameters + weight_->offset, vocabulary_,
-                        hidden_);
-    return backend.Gemm(false, false, 1, grad_y, e, accumulate ? 1 : 0, grad_x);
+    return backend.Gemm(false, false, 1, grad_y, Table(step),
+                        accumulate ? 1 : 0, grad_x);
   }
   for (int64_t block = 0; block < blocks(); ++block) {
     Matrix rows;
@@ -130,8 +175,19 @@ absl::Status TiedProjection::Backward(const Step& step, int64_t, ConstMatrix x,
   return absl::OkStatus();
 }
 
-absl::Status TiedProjection::FinishBackward(const Step&) {
-  return absl::OkStatus();
+absl::Status TiedProjection::FinishBackward(const Step& step) {
+  if (!expansion_.has_value() || !accumulating_) return absl::OkStatus();
+  accumulating_ = false;
+  const Matrix grad = GradTable(step);
+  // No logit reads the rows behind the vocabulary.
+  RETURN_IF_ERROR(
+      plan_.backend->Fill({grad.data + vocabulary_ * hidden_,
+                           (expansion_->rows() - vocabulary_) * hidden_},
+                          0));
+  RETURN_IF_ERROR(expansion_->Backward(
+      plan_.backend, cores_->cores(), plan_.saved->Floats(halves_), grad.data,
+      cores_->grad_cores(), plan_.workspace->Floats(scratch_)));
+  return cores_->Backward(step);
 }
 
 }  // namespace comera::trainer

@@ -3,8 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 
+#include "kernels/contraction/ttm_expansion.h"
 #include "worker/trainer/model/embedding/ttm_embedding.h"
+#include "worker/trainer/model/linear/folded_cores.h"
 #include "worker/trainer/model/linear/layer_bias.h"
 #include "worker/trainer/model/linear/linear.h"
 
@@ -14,9 +18,13 @@ namespace comera::trainer {
 // the parameter head.output.bias, if there is one. E has one set of parameters
 // and its gradient is the sum of both uses.
 //
-// A dense table is used where it lies. Rows of a TTM table are computed block
-// by block of the vocabulary, and so are their gradients, so that the table is
-// never in memory as a whole. A pruned table gives Y = bias.
+// A dense table is used where it lies. A TTM table is expanded as a whole once
+// a step (TtmExpansion), and its gradient projected back once, where there is
+// memory for it: on a device up to kMostTableBytes, in the host's memory as
+// long as it is no larger than a block. Elsewhere rows of the table are
+// computed block by block of the vocabulary for each call, and so are their
+// gradients, so that the table is never in memory as a whole. A pruned table
+// gives Y = bias.
 class TiedProjection : public Linear {
  public:
   explicit TiedProjection(const Plan& plan);
@@ -34,6 +42,14 @@ class TiedProjection : public Linear {
   absl::Status FinishBackward(const Step& step) override;
 
  private:
+  // E as a whole: dense, or expanded.
+  bool whole() const { return weight_ != nullptr || expansion_.has_value(); }
+  kernels::ConstMatrix Table(const Step& step) const;
+  // The gradient of E: the parameter's, or that of the expanded table.
+  kernels::Matrix GradTable(const Step& step) const;
+  void PlanExpansion(const Plan& plan, const std::string& table,
+                     const Factorisation& form);
+
   int64_t blocks() const { return (vocabulary_ + block_ - 1) / block_; }
   int64_t BlockSize(int64_t block) const;
   // Rows of the table from block * block_ on, computed, in workspace.
@@ -44,7 +60,13 @@ class TiedProjection : public Linear {
   const int64_t vocabulary_, hidden_;
   const LayerBias bias_;
   const Parameter* weight_ = nullptr;  // dense only
-  // Members of a TTM table only.
+  // Members of a table that is expanded as a whole only.
+  std::optional<kernels::TtmExpansion> expansion_;
+  std::optional<FoldedCores> cores_;
+  bool accumulating_ = false;  // the table's gradient holds earlier calls'
+  SavedMemory::Piece expanded_, grad_expanded_, halves_;
+  Workspace::Piece scratch_;
+  // Members of a TTM table that is computed block by block only.
   int64_t block_ = 0;
   std::unique_ptr<TtmEmbedding> table_;  // every block a set of ids
   bool set_up_ = false;

@@ -16,8 +16,8 @@ void LteHeadRuns::Set(const Batch& batch, const PackedBatch& packed) {
       batch.global_size > 0 ? batch.global_size : batch.size;
   const int64_t share = std::max<int64_t>(1, samples / heads_);
   for (int64_t i = 0; i < packed.sequences(); ++i) {
-    const int64_t sample = batch.first_sample +
-                           packed.places()[packed.offsets()[i]] / batch.length;
+    const int64_t sample =
+        batch.SampleAt(packed.places()[packed.offsets()[i]] / batch.length);
     const int64_t head = std::min(sample / share, heads_ - 1);
     const int64_t end = packed.offsets()[i + 1];
     if (!runs_.empty() && runs_.back().head == head) {

@@ -46,7 +46,7 @@ class RankSpaceLinear {
   virtual kernels::ConstMatrix BWithBias() const = 0;
 
   // T (rows, r), which may be written, and T~ (rows, r + 1), whose last column
-  // Linear::Prepare sets to 1; both have stride r + 1.
+  // Linear::Prepare sets to 1; both have the same stride, of r + 1 or more.
   virtual kernels::Matrix T(int64_t first_row, int64_t rows) const = 0;
   virtual kernels::ConstMatrix TWithOnes(int64_t first_row,
                                          int64_t rows) const = 0;

@@ -15,6 +15,13 @@ namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 
+// Rows of T~ begin on 32 bytes: half the products of a layer read them, and off
+// 16 bytes a GPU's leave the tensor cores.
+constexpr int64_t kRowFloats = 8;
+int64_t RowStride(int64_t cols) {
+  return (cols + kRowFloats - 1) / kRowFloats * kRowFloats;
+}
+
 int64_t Product(const std::vector<int64_t>& modes) {
   int64_t product = 1;
   for (int64_t mode : modes) product *= mode;
@@ -32,15 +39,16 @@ TtLinear::TtLinear(const Plan& plan, const FactorisableLayer& layer,
       rank_(factorisation.ranks[factorisation.input_modes.size() - 1]),
       all_outputs_(Product(factorisation.output_modes)),
       max_rows_(max_rows),
+      stride_(RowStride(rank_ + 1)),
       silu_(factorisation.silu),
       bias_(plan, layer.name),
       cores_(plan, layer.name, scratch) {
   SavedMemory& saved = *plan.saved;
   Workspace& workspace = *plan.workspace;
   b_ = saved.Reserve(layer.name + ".suffix", (rank_ + 1) * outputs_ * kFloat);
-  t_ = saved.Reserve(layer.name + ".t", max_rows * (rank_ + 1) * kFloat);
+  t_ = saved.Reserve(layer.name + ".t", max_rows * stride_ * kFloat);
   activated_ = silu_ ? saved.Reserve(layer.name + ".activated",
-                                     max_rows * (rank_ + 1) * kFloat)
+                                     max_rows * stride_ * kFloat)
                      : t_;
   grad_b_ =
       workspace.Reserve(scratch + ".grad_b", (rank_ + 1) * outputs_ * kFloat);
@@ -75,8 +83,8 @@ ConstMatrix TtLinear::BWithBias() const {
 
 Matrix TtLinear::Rows(SavedMemory::Piece piece, int64_t first_row,
                       int64_t rows) const {
-  return Matrix(plan_.saved->Floats(piece) + first_row * (rank_ + 1), rows,
-                rank_, /*stride=*/rank_ + 1);
+  return Matrix(plan_.saved->Floats(piece) + first_row * stride_, rows, rank_,
+                stride_);
 }
 
 Matrix TtLinear::T(int64_t first_row, int64_t rows) const {
@@ -84,7 +92,8 @@ Matrix TtLinear::T(int64_t first_row, int64_t rows) const {
 }
 
 ConstMatrix TtLinear::TWithOnes(int64_t first_row, int64_t rows) const {
-  return ConstMatrix(Rows(activated_, first_row, rows).data, rows, rank_ + 1);
+  return ConstMatrix(Rows(activated_, first_row, rows).data, rows, rank_ + 1,
+                     stride_);
 }
 
 Matrix TtLinear::U(int64_t rows) const {
@@ -106,9 +115,10 @@ absl::Status TtLinear::Prepare(const Step& step) {
 absl::Status TtLinear::Contract(const Step& step) {
   kernels::Backend& backend = *plan_.backend;
   accumulating_ = false;
-  // The last column of T~; products write the others only.
-  RETURN_IF_ERROR(backend.Fill(
-      {plan_.saved->Floats(activated_), max_rows_ * (rank_ + 1)}, 1));
+  // The last column of T~; products write the others, and nobody reads the
+  // padding.
+  RETURN_IF_ERROR(
+      backend.Fill({plan_.saved->Floats(activated_), max_rows_ * stride_}, 1));
   float* b = plan_.saved->Floats(b_);
   float* const last_row = b + rank_ * outputs_;
   RETURN_IF_ERROR(bias_.parameter() == nullptr

@@ -64,7 +64,7 @@ class TtLinear : public Linear, public RankSpaceLinear {
 
  private:
   kernels::ConstMatrix B() const;
-  // Rows of a piece with stride r + 1.
+  // Rows of a piece, at their stride.
   kernels::Matrix Rows(SavedMemory::Piece piece, int64_t first_row,
                        int64_t rows) const;
   // Computes A and B~ from the cores.
@@ -77,7 +77,8 @@ class TtLinear : public Linear, public RankSpaceLinear {
   const int64_t rank_;         // rank of the bond between inputs and outputs
   const int64_t all_outputs_;  // product of the output modes, >= outputs_
   const int64_t max_rows_;
-  const bool silu_;  // f is SiLU; else there is none
+  const int64_t stride_;  // between the rows of T, and of T~
+  const bool silu_;       // f is SiLU; else there is none
   const LayerBias bias_;
   FoldedCores cores_;
   std::optional<kernels::TtChain> chain_;

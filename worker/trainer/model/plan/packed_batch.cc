@@ -2,11 +2,18 @@
 #include "worker/trainer/model/plan/packed_batch.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 
 namespace comera::trainer {
+namespace {
+
+// Rows of a dropout are 32-bit.
+constexpr int64_t kMaxRows = std::numeric_limits<int32_t>::max();
+
+}  // namespace
 
 PackedBatch::PackedBatch(int64_t max_sequences, int64_t max_tokens,
                          int64_t row_stride, bool by_document)
@@ -66,12 +73,21 @@ absl::Status PackedBatch::Set(const Batch& batch) {
     return absl::InvalidArgumentError(absl::StrCat(
         "batch: ", batch.segments.size(), " segments for ", rows, " tokens"));
   }
+  const bool dealt = !batch.samples.empty();
+  if (dealt && (static_cast<int64_t>(batch.samples.size()) != batch.size ||
+                batch.samples.back() >= kMaxRows / row_stride_)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "batch: ", batch.samples.size(), " samples, up to number ",
+        batch.samples.back(), " of the global batch, are dealt to a batch of ",
+        batch.size, " with rows of ", row_stride_, " tokens"));
+  }
   RETURN_IF_ERROR(FindSequences(batch));
   std::sort(sequences_.begin(), sequences_.end(),
             [](const Sequence& a, const Sequence& b) {
               return a.length != b.length ? a.length > b.length
                                           : a.place < b.place;
             });
+  first_row_ = dealt ? 0 : batch.first_sample * row_stride_;
   max_length_ = sequences_.empty() ? 0 : sequences_.front().length;
   offsets_.assign(1, 0);
   places_.clear();
@@ -83,8 +99,10 @@ absl::Status PackedBatch::Set(const Batch& batch) {
       const int32_t place = sequence.place + j;
       token_at_[place] = static_cast<int32_t>(places_.size());
       places_.push_back(place);
-      row_ids_.push_back(static_cast<int32_t>(
-          place / batch.length * row_stride_ + place % batch.length));
+      const int64_t own = place / batch.length;
+      const int64_t sample = dealt ? batch.samples[own] : own;
+      row_ids_.push_back(
+          static_cast<int32_t>(sample * row_stride_ + place % batch.length));
       if (by_document_) positions_.push_back(j);
     }
     offsets_.push_back(static_cast<int32_t>(places_.size()));

@@ -33,7 +33,8 @@ class PackedBatch {
 
   // InvalidArgument, and the batch before stays: the mask has another size
   // than the batch, or something else than ones followed by zeros in a sample;
-  // likewise the segments, where they number documents.
+  // likewise the segments, where they number documents; samples were dealt of a
+  // global batch whose rows do not fit 32 bits.
   absl::Status Set(const Batch& batch);
   // Appends sequences of at most `length` tokens until there are so many tokens
   // and sequences; a batch without tokens stays as it is. TokenAt does not know
@@ -50,8 +51,12 @@ class PackedBatch {
   const std::vector<int32_t>& offsets() const { return offsets_; }
   // (tokens): sample * length + position, the row in the padded batch.
   const std::vector<int32_t>& places() const { return places_; }
-  // (tokens): sample * row_stride + position, the token's row of a dropout.
+  // (tokens): sample * row_stride + position, the token's row of a dropout,
+  // counted from first_row().
   const std::vector<int32_t>& row_ids() const { return row_ids_; }
+  // The row, among those of the global batch, that row_ids() counts from: that
+  // of the batch's first sample, or 0 where the samples were dealt.
+  int64_t first_row() const { return first_row_; }
   // (tokens), split by document only: the token's place in its sequence; of
   // padding anything below the length of a sample.
   const std::vector<int32_t>& positions() const { return positions_; }
@@ -74,6 +79,7 @@ class PackedBatch {
   const int64_t row_stride_;
   const bool by_document_;
   int64_t max_length_ = 0;
+  int64_t first_row_ = 0;
   std::vector<int32_t> offsets_, places_, row_ids_, positions_, token_at_;
   std::vector<Sequence> sequences_;
 };

@@ -59,7 +59,7 @@ absl::Status BatchRows::Set(const Batch& batch, Step* step) {
   step->max_length = packed_.max_length();
   step->offsets = {whole.Ints(offsets_), packed_.sequences() + 1};
   step->row_ids = whole.Ints(row_ids_);
-  step->first_row = batch.first_sample * plan_.config->max_positions;
+  step->first_row = packed_.first_row();
   step->length = batch.length;
   return absl::OkStatus();
 }

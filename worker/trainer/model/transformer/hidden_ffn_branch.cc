@@ -12,8 +12,10 @@ namespace comera::trainer {
 
 namespace {
 
-// Rows enough for efficient products, few enough for the cache.
-int64_t BlockRows(int64_t width) {
+// Rows enough for efficient products, few enough for the cache. A device, whose
+// products are efficient from thousands of rows on, has 256 MiB for them.
+int64_t BlockRows(int64_t width, bool on_host) {
+  if (!on_host) return std::max<int64_t>((int64_t{1} << 26) / width, 1024);
   return std::clamp<int64_t>((int64_t{1} << 21) / width / 64 * 64, 128, 1024);
 }
 
@@ -41,9 +43,11 @@ HiddenFfnBranch::HiddenFfnBranch(const Plan& plan, int64_t layer,
       down_(std::move(down)),
       keep_(!up_->repeats_cheaply() ||
             (gate_ != nullptr && !gate_->repeats_cheaply())),
-      block_rows_(keep_ && gate_ == nullptr
-                      ? plan.max_rows
-                      : std::min(plan.max_rows, BlockRows(width_))) {
+      block_rows_(
+          keep_ && gate_ == nullptr
+              ? plan.max_rows
+              : std::min(plan.max_rows,
+                         BlockRows(width_, plan.backend->in_host_memory()))) {
   if (gate_ != nullptr) gate_rows_ = Reserve(layer, "ffn.gate", keep_);
   up_rows_ = Reserve(layer, "ffn.up", keep_);
   activated_rows_ = Reserve(layer, "ffn.activated", keep_ && gate_ == nullptr);

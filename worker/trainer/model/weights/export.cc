@@ -45,7 +45,38 @@ void FoldRanks(const ParameterLayout& layout, const TensorisedLayer& layer,
   }
 }
 
+// The parameters that the file has.
+int64_t ExportedParameters(const ParameterLayout& layout) {
+  int64_t size = 0;
+  for (const Parameter& p : layout.parameters()) {
+    if (p.kind != ParameterKind::kRank) size += p.size;
+  }
+  return size;
+}
+
 }  // namespace
+
+int64_t ExportedHeaderBytes(const ModelConfig& config) {
+  std::map<std::string, const Parameter*> tensors;
+  const ModelLayout layout = MakeModelLayout(config);
+  for (const Parameter& p : layout.parameters.parameters()) {
+    if (p.kind != ParameterKind::kRank) tensors[p.name] = &p;
+  }
+  Safetensors::Header header;
+  header.metadata["format"] = kFormat;
+  for (const auto& [name, p] : tensors) {
+    header.tensors.push_back({name, Safetensors::Type::kFloat32, p->shape,
+                              p->size * int64_t{sizeof(float)}});
+  }
+  return static_cast<int64_t>(header.Serialize().size());
+}
+
+int64_t ExportedBytes(const ModelConfig& config) {
+  if (HasHeads(config)) return 0;
+  return ExportedHeaderBytes(config) +
+         ExportedParameters(MakeModelLayout(config).parameters) *
+             int64_t{sizeof(float)};
+}
 
 absl::Status ExportModel(const ModelConfig& config, const float* parameters,
                          const std::map<std::string, double>& figures,
@@ -62,7 +93,6 @@ absl::Status ExportModel(const ModelConfig& config, const float* parameters,
   for (const TensorisedLayer& layer : plan.new_layout.layers) {
     FoldRanks(layout, layer, compact.data());
   }
-  int64_t size = 0;
   Safetensors file;
   for (const Parameter& p : layout.parameters()) {
     if (p.kind == ParameterKind::kRank) continue;
@@ -73,14 +103,13 @@ absl::Status ExportModel(const ModelConfig& config, const float* parameters,
           absl::StrCat(p.name, ": holds values that are not finite"));
     }
     RETURN_IF_ERROR(file.AddFloat(p.name, p.shape, values, p.size));
-    size += p.size;
   }
   file.metadata()["format"] = kFormat;
   const Json json = {{"format", kFormat},
                      {"version", VersionOf(plan.config)},
                      {"model", ModelConfigToJson(plan.config)},
-                     {"size_parameters", size},
-                     {"size_bytes", size * int64_t{sizeof(float)}},
+                     {"size_parameters", ExportedParameters(layout)},
+                     {"size_bytes", ExportedBytes(plan.config)},
                      {"training", figures}};
   RETURN_IF_ERROR(MakeDirectories(directory));
   RETURN_IF_ERROR(

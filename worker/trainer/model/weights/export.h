@@ -30,6 +30,12 @@ absl::Status ExportModel(const ModelConfig& config, const float* parameters,
                          const std::map<std::string, double>& figures,
                          const std::string& directory);
 
+// The bytes of the file kModelFile of a model with this configuration, header
+// included; 0 for one with heads of LTE, which the file does not have.
+int64_t ExportedBytes(const ModelConfig& config);
+// The bytes of its header alone. With lower ranks it is not larger.
+int64_t ExportedHeaderBytes(const ModelConfig& config);
+
 struct ImportedModel {
   ModelConfig config;  // ranks as exported
   // In the layout of MakeModelLayout(config); every rank entry is 1.

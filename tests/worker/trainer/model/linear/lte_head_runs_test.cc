@@ -59,6 +59,8 @@ TEST(LteHeadRunsTest, AMemberKnowsItsPlaceInTheGlobalBatch) {
   batch.first_sample = 3;
   batch.global_size = 8;  // two samples for each of four heads
   EXPECT_THAT(RunsOf(4, batch), ElementsAre(Pair(3, 1), Pair(9, 2)));
+  batch.samples = {0, 1, 7};  // dealt by their lengths
+  EXPECT_THAT(RunsOf(4, batch), ElementsAre(Pair(6, 0), Pair(9, 3)));
 }
 
 TEST(LteHeadRunsTest, FewerSamplesThanHeads) {

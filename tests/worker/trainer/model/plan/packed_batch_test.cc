@@ -42,6 +42,25 @@ TEST(PackedBatchTest, LongestFirstThenInOrder) {
   EXPECT_EQ(packed.TokenAt(6), -1);
 }
 
+TEST(PackedBatchTest, DealtSamplesKeepTheirRowsOfTheGlobalBatch) {
+  PackedBatch packed(3, 9, 10);
+  Batch batch = WithLengths(3, {1, 3, 2});
+  batch.first_sample = 2;
+  ASSERT_OK(packed.Set(batch));
+  EXPECT_EQ(packed.first_row(), 20);
+  batch.samples = {2, 5, 6};
+  ASSERT_OK(packed.Set(batch));
+  EXPECT_EQ(packed.first_row(), 0);
+  EXPECT_THAT(packed.row_ids(), ElementsAre(50, 51, 52, 60, 61, 20));
+  EXPECT_THAT(packed.places(), ElementsAre(3, 4, 5, 6, 7, 0));
+  batch.samples = {2, 5};
+  EXPECT_THAT(packed.Set(batch),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("dealt")));
+  batch.samples = {2, 5, 214748364};
+  EXPECT_THAT(packed.Set(batch),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("dealt")));
+}
+
 TEST(PackedBatchTest, EveryDocumentIsASequence) {
   PackedBatch packed(12, 12, 10, /*by_document=*/true);
   Batch batch = WithLengths(4, {4, 3, 0});

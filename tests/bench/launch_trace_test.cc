@@ -1,0 +1,96 @@
+// Steps on a GPU launch what the golden traces say: their launches, products,
+// alignment and bytes.
+#include "tests/bench/launch_trace.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/status_matchers.h"
+#include "gtest/gtest.h"
+#include "tests/bench/bench_job.h"
+
+namespace comera::bench {
+namespace {
+
+LaunchTrace Trace(const std::string& model, int batch) {
+  const absl::StatusOr<BenchJob> job =
+      MakeBenchJob(model, "comera", batch, {"data.max_length=128"});
+  EXPECT_OK(job.status());
+  if (!job.ok()) return {};
+  const absl::StatusOr<LaunchTrace> trace =
+      TraceStep(job->spec, job->vocabulary, kernels::CudaPrecision::kBf16);
+  EXPECT_OK(trace.status());
+  return trace.value_or(LaunchTrace());
+}
+
+// The lines that only one of both has, with their signs.
+std::string Difference(const std::string& golden, const std::string& actual) {
+  const std::vector<std::string> before = absl::StrSplit(golden, '\n');
+  const std::vector<std::string> after = absl::StrSplit(actual, '\n');
+  std::string lines;
+  const auto add = [&](const char* sign, const std::vector<std::string>& from,
+                       const std::vector<std::string>& other) {
+    for (const std::string& line : from) {
+      if (std::find(other.begin(), other.end(), line) == other.end()) {
+        absl::StrAppend(&lines, sign, line, "\n");
+      }
+    }
+  };
+  add("- ", before, after);
+  add("+ ", after, before);
+  return lines;
+}
+
+void ExpectGolden(const std::string& name, const LaunchTrace& trace) {
+  std::ifstream file(absl::StrCat("tests/bench/traces/", name, ".txt"));
+  std::stringstream golden;
+  golden << file.rdbuf();
+  const std::string text = trace.Text();
+  EXPECT_EQ(Difference(golden.str(), text), "")
+      << "If this is meant, tests/bench/traces/" << name << ".txt becomes:\n"
+      << text;
+}
+
+// What the planner counts with is what the backend does.
+void ExpectPlannerCountsLaunches(const LaunchTrace& trace) {
+  const auto launches = static_cast<double>(trace.launches());
+  EXPECT_NEAR(trace.predicted_launches / launches, 1, 0.15)
+      << trace.predicted_launches << " predicted, " << launches << " made";
+}
+
+TEST(LaunchTraceTest, SixEncoder) {
+  for (const int batch : {1, 32, 128}) {
+    SCOPED_TRACE(batch);
+    const LaunchTrace trace = Trace("six_encoder", batch);
+    ExpectGolden(absl::StrCat("six_encoder_", batch), trace);
+    ExpectPlannerCountsLaunches(trace);
+    EXPECT_LE(trace.launches(), 500);
+  }
+}
+
+TEST(LaunchTraceTest, CodeBertLarge) {
+  const LaunchTrace trace = Trace("codebert_large", 64);
+  ExpectGolden("codebert_large_64", trace);
+  ExpectPlannerCountsLaunches(trace);
+  // 9,452 when the table was expanded for every chunk of labels and the hidden
+  // layers were in memory 512 rows at a time.
+  EXPECT_LE(trace.launches(), 3800);
+  EXPECT_EQ(trace.misaligned_products, 0);
+  // The table is expanded once, through three bonds, and projected back once:
+  // each bond exchanges axes once forward and once back.
+  EXPECT_EQ(trace.operations.at("SwapMiddleAxes").calls, 6);
+  // The lookup of the tokens, and nothing of the head.
+  EXPECT_EQ(trace.operations.at("TtmLookup").calls, 3);
+  EXPECT_EQ(trace.operations.at("TtmLookupBackward").calls, 3);
+  EXPECT_EQ(trace.operations.at("SoftmaxCrossEntropy").calls, 1);
+}
+
+}  // namespace
+}  // namespace comera::bench
