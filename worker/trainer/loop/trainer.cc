@@ -211,7 +211,10 @@ absl::Status Trainer::FollowStep() {
     RETURN_IF_ERROR(RunValidation());
     validated = true;
   }
-  if (validated || reporter_.MetricsDue(engine_.last())) {
+  // EndEarlyStage reports the last step of an early stage with its validation.
+  const bool ends_early =
+      schedule_.early_only() && schedule_.Finished(progress_);
+  if (validated || (!ends_early && reporter_.MetricsDue(engine_.last()))) {
     ReportMetrics(engine_.last(), validated);
   }
   if (validated) RETURN_IF_ERROR(guard_.Judge());
@@ -315,6 +318,8 @@ absl::StatusOr<bool> Trainer::EnterLateStageIfDue() {
 absl::Status Trainer::EndEarlyStage() {
   RETURN_IF_ERROR(engine_.CatchUp());
   RETURN_IF_ERROR(keeper_.ExportEarlyStage());
+  // The last step was validated and reported, if that was due.
+  if (progress_.validation.step == progress_.step) return absl::OkStatus();
   RETURN_IF_ERROR(RunValidation());
   ReportMetrics(engine_.last(), /*validated=*/true);
   return absl::OkStatus();

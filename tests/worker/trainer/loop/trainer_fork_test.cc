@@ -112,6 +112,25 @@ INSTANTIATE_TEST_SUITE_P(
              }}),
     [](const auto& info) { return info.param.name; });
 
+TEST(TrainerForkTest, AnEarlyStageReportsItsLastStepOnceAndValidated) {
+  for (int64_t every : {kEarlySteps, kEarlySteps - 3}) {
+    v1::JobSpec spec = EarlySpec(WholeSpec());
+    spec.mutable_training()->set_report_every_steps(1);
+    spec.mutable_training()->set_validate_every_steps(every);
+    const TestRun run = Train(spec, 1, "");
+    ASSERT_OK(run.end);
+    int64_t step = 0;
+    double validation_loss = 0;
+    for (const v1::TrainerEvent& event : run.events) {
+      if (!event.has_metrics()) continue;
+      EXPECT_EQ(event.metrics().step(), ++step);
+      validation_loss = event.metrics().validation_loss();
+    }
+    EXPECT_EQ(step, kEarlySteps);
+    EXPECT_GT(validation_loss, 0);
+  }
+}
+
 TEST(TrainerForkTest, AnInterruptedEarlyStageLeavesTheSameState) {
   const v1::JobSpec spec = EarlySpec(WholeSpec());
   const TestRun whole = Train(spec, 1, "");
