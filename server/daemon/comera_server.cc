@@ -176,15 +176,9 @@ absl::Status ComeraServer::OpenStore() {
 }
 
 absl::Status ComeraServer::Serve() {
-  AccessControl* access = security_->access();
-  if (!leads() && !options_.forward) {
-    follower_access_ =
-        std::make_unique<FollowerAccess>(security_->access(), &leader_);
-    access = follower_access_.get();
-  }
-  training_ = std::make_unique<TrainingService>(host_.get(), access,
-                                                security_->tickets());
-  queues_ = std::make_unique<QueueService>(host_.get(), access);
+  training_ = std::make_unique<TrainingService>(
+      host_.get(), security_->access(), security_->tickets());
+  queues_ = std::make_unique<QueueService>(host_.get(), security_->access());
   worker_ = std::make_unique<WorkerService>(
       host_.get(), security_->access(), security_->tickets(), &peer_addresses_);
   datasets_ = std::make_unique<DatasetService>(catalog_.get(), describer_.get(),
@@ -213,8 +207,8 @@ absl::Status ComeraServer::Serve() {
   builder.RegisterService(training_.get());
   if (leads()) {
     builder.RegisterService(queues_.get());
-    backup_ =
-        std::make_unique<BackupService>(host_.get(), access, store_.get());
+    backup_ = std::make_unique<BackupService>(host_.get(), security_->access(),
+                                              store_.get());
     builder.RegisterService(worker_.get());
     builder.RegisterService(datasets_.get());
     sweep_service_ =
@@ -236,15 +230,9 @@ absl::Status ComeraServer::Serve() {
 }
 
 void ComeraServer::RegisterForwarding(grpc::ServerBuilder* builder) {
-  if (!options_.forward) {
-    leader_only_ =
-        std::make_unique<LeaderOnlyService>(follower_access_.get(), &leader_);
-    builder->RegisterCallbackGenericService(leader_only_.get());
-    return;
-  }
   training_->ServeStoredOnly();
   LeaderForwarder::Options options;
-  options.security = *options_.forward;
+  options.security = options_.forward;
   options.patience = options_.forward_patience;
   forwarder_ = std::make_unique<LeaderForwarder>(
       options, &leader_, security_->forwarded(),

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -18,7 +17,6 @@
 #include "server/api/training_service.h"
 #include "server/api/worker_service.h"
 #include "server/daemon/connection_gate.h"
-#include "server/daemon/follower_access.h"
 #include "server/daemon/leader_forwarder.h"
 #include "server/daemon/leader_hint.h"
 #include "server/daemon/server_security.h"
@@ -71,8 +69,8 @@ class ComeraServer {
     // every answer is withheld. Null: it always does.
     std::function<bool()> holds;
     // How a coordinator that does not lead opens the channel by which it passes
-    // calls on to the leader. If unset, it sends the callers there.
-    std::optional<ChannelSecurity> forward;
+    // calls on to the leader.
+    ChannelSecurity forward;
     // How long it holds a call while no leader is there.
     absl::Duration forward_patience = absl::Seconds(10);
     // data_dir and disk in here are ignored.
@@ -160,11 +158,8 @@ class ComeraServer {
   std::unique_ptr<WorkerService> worker_;
   std::unique_ptr<SweepService> sweep_service_;
   std::unique_ptr<BackupService> backup_;
-  // Null in a server that leads, and either the first or the others in one that
-  // does not.
+  // Null in a server that leads.
   std::unique_ptr<LeaderForwarder> forwarder_;
-  std::unique_ptr<FollowerAccess> follower_access_;
-  std::unique_ptr<LeaderOnlyService> leader_only_;
   std::unique_ptr<DatasetService> datasets_;
   std::unique_ptr<ModelService> models_;
   std::unique_ptr<grpc::Server> server_;

@@ -89,12 +89,7 @@ absl::Status CoordinatorNode::PrepareForwarding() {
     security.ca_file = options_.coordinator_ca.empty()
                            ? tls.client_ca
                            : options_.coordinator_ca;
-    if (security.ca_file.empty()) {
-      LOG(WARNING) << "event=callers_sent_to_leader text=\"without "
-                      "--coordinator_ca a coordinator that does not lead "
-                      "cannot pass calls on\"";
-      return absl::OkStatus();
-    }
+    if (security.ca_file.empty()) security.ca_file = "system";
     security.certificate_file = tls.certificate;
     security.key_file = tls.key;
   }

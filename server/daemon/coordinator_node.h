@@ -34,8 +34,9 @@ class CoordinatorNode {
     // host:port for clients and workers; empty: where the server listens.
     std::string advertise;
     // With TLS: a PEM file with the authorities of the other coordinators'
-    // certificates. Empty: those of the clients' certificates; if there are
-    // none either, callers are sent to the leader instead of being passed on.
+    // certificates, or "system". Empty: those of the clients' certificates; if
+    // there are none either, this system's. A leader that these do not know
+    // gets no calls passed on: callers are sent there.
     std::string coordinator_ca;
     LeaderLease::Options lease;
     // How often to try to lead, and to renew the lease; at least several times

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/coordinator_address.h"
+#include "common/log.h"
 #include "common/status_macros.h"
 #include "common/steady_time.h"
 #include "grpcpp/generic/generic_stub.h"
@@ -290,7 +291,23 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> LeaderForwarder::ChannelTo(
   ASSIGN_OR_RETURN(channel_,
                    OpenChannel(address, options_.security, arguments));
   address_ = address;
+  was_ready_ = false;
   return channel_;
+}
+
+bool LeaderForwarder::IsReady(grpc::Channel* channel, bool* unknown) {
+  const grpc_connectivity_state state = channel->GetState(true);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (channel != channel_.get()) return state == GRPC_CHANNEL_READY;
+  was_ready_ = was_ready_ || state == GRPC_CHANNEL_READY;
+  *unknown = options_.security.ca_file == "system" && !was_ready_ &&
+             state == GRPC_CHANNEL_TRANSIENT_FAILURE;
+  if (*unknown && !std::exchange(told_unknown_, true)) {
+    LOG(WARNING) << "event=callers_sent_to_leader leader=" << address_
+                 << " text=\"no connection by the authorities of this system: "
+                    "--coordinator_ca names those of the other coordinators\"";
+  }
+  return state == GRPC_CHANNEL_READY;
 }
 
 size_t LeaderForwarder::held() const {
@@ -339,7 +356,11 @@ bool LeaderForwarder::Settle(Call* call, absl::Time now) {
   }
   // Through a connection that is there, so that one that cannot be made is no
   // answer.
-  if ((*channel)->GetState(true) != GRPC_CHANNEL_READY) return false;
+  bool unknown = false;
+  if (!IsReady(channel->get(), &unknown)) {
+    if (unknown) call->Refuse(leader_->NotLeader());
+    return unknown;
+  }
   call->PassOn(*channel, leader.secret);
   return true;
 }

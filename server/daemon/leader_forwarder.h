@@ -28,6 +28,8 @@ namespace comera::server {
 // A call that finds no leader is held until there is one, or until `patience`
 // is over; no thread waits for it. So is a call that its leader did not begin,
 // and one that changes nothing and whose leader went away before it answered.
+// Where the authorities are the system's, a leader's certificate may be of
+// another one; callers are sent to such a leader, whom they may well know.
 class LeaderForwarder : public grpc::CallbackGenericService {
  public:
   // Calls its argument once this coordinator shows what the leader had
@@ -77,6 +79,9 @@ class LeaderForwarder : public grpc::CallbackGenericService {
   void Poll();
   // Returns whether the call was passed on or has ended.
   bool Settle(Call* call, absl::Time now);
+  // Whether the leader is there, and nothing says that its certificate is one
+  // that the system's authorities do not know.
+  bool IsReady(grpc::Channel* channel, bool* unknown);
 
   const Options options_;
   const LeaderHint* const leader_;
@@ -87,6 +92,9 @@ class LeaderForwarder : public grpc::CallbackGenericService {
   std::mutex mutex_;
   std::string address_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<grpc::Channel> channel_ ABSL_GUARDED_BY(mutex_);
+  // The channel has been connected, so its certificate is known.
+  bool was_ready_ ABSL_GUARDED_BY(mutex_) = false;
+  bool told_unknown_ ABSL_GUARDED_BY(mutex_) = false;
 
   mutable std::mutex held_mutex_;
   // Whoever takes a call out of here alone may pass it on or end it.

@@ -298,7 +298,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "With --store=postgres://... and TLS: authorities of the "
                  "other coordinators' certificates, PEM, by which a "
                  "coordinator that does not lead passes calls on (default: "
-                 "--tls_client_ca)");
+                 "--tls_client_ca, else \"system\": those of this system)");
   app.add_option("--leader_lease", flags.leader_lease,
                  "With --store=postgres://...: another coordinator leads when "
                  "the leader has been silent for this long; at least 2s")

@@ -51,18 +51,22 @@ bool Lists(const std::vector<v1::HeldCheckpoint>& held,
       });
 }
 
-bool UpdateDurable(const HeldReport& report, v1::Checkpoint* checkpoint) {
-  bool durable = checkpoint->durable();
+void UpdateDurable(const HeldReport& report, v1::Checkpoint* checkpoint) {
   if (Lists(report.held, v1::HeldCheckpoint::DURABLE, *checkpoint)) {
-    durable = true;
+    checkpoint->set_durable(true);
   } else if (!checkpoint->has_file() &&
              Lists(report.no_longer_durable, v1::HeldCheckpoint::DURABLE,
                    *checkpoint)) {
-    durable = false;
+    checkpoint->set_durable(false);
   }
-  const bool changed = durable != checkpoint->durable();
-  checkpoint->set_durable(durable);
-  return changed;
+}
+
+std::vector<bool> ListDurable(const v1::Job& job) {
+  std::vector<bool> durable;
+  for (const v1::Checkpoint& checkpoint : job.checkpoints()) {
+    durable.push_back(checkpoint.durable());
+  }
+  return durable;
 }
 
 int CountKept(const v1::Job& job) {
@@ -71,16 +75,13 @@ int CountKept(const v1::Job& job) {
 
 // Workers remove all but the newest from the store. This is seen even if the
 // one that knew of the older ones was restarted since.
-bool ExpireDurable(v1::Job* job) {
-  bool changed = false;
+void ExpireDurable(v1::Job* job) {
   int kept = CountKept(*job);
   auto& all = *job->mutable_checkpoints();
   for (auto it = all.rbegin(); it != all.rend(); ++it) {
     if (!it->durable() || it->has_file() || kept-- > 0) continue;
     it->set_durable(false);
-    changed = true;
   }
-  return changed;
 }
 
 // Forgets those that nobody holds and that nobody needs.
@@ -134,14 +135,17 @@ void RecordSaved(const v1::CheckpointSaved& saved, int64_t attempt,
 
 bool UpdateHeld(const HeldReport& report, bool over, v1::Job* job) {
   bool changed = false;
+  // What is listed beyond what is kept would change to and fro.
+  const std::vector<bool> durable = ListDurable(*job);
   for (v1::Checkpoint& checkpoint : *job->mutable_checkpoints()) {
     const bool holds =
         Lists(report.held, v1::HeldCheckpoint::DISK, checkpoint) ||
         Lists(report.held, v1::HeldCheckpoint::MEMORY, checkpoint);
     changed = SetHolder(report.worker, holds, &checkpoint) || changed;
-    changed = UpdateDurable(report, &checkpoint) || changed;
+    UpdateDurable(report, &checkpoint);
   }
-  changed = ExpireDurable(job) || changed;
+  ExpireDurable(job);
+  changed = ListDurable(*job) != durable || changed;
   return DropLost(over, job) || changed;
 }
 
@@ -154,13 +158,8 @@ bool AreStatesOver(const v1::Job& job, absl::Duration keep, absl::Time now) {
   return FromTimestamp(job.end_time()) + keep <= now;
 }
 
-bool MayHaveExpired(const std::vector<v1::HeldCheckpoint>& reported,
-                    const v1::Job& job, bool over) {
-  const auto stored = std::count_if(
-      reported.begin(), reported.end(), [](const v1::HeldCheckpoint& held) {
-        return held.place() == v1::HeldCheckpoint::DURABLE;
-      });
-  return stored > (over ? 0 : CountKept(job));
+bool MayHaveExpired(size_t reported, const v1::Job& job, bool over) {
+  return reported > (over ? 0 : static_cast<size_t>(CountKept(job)));
 }
 
 std::vector<v1::HeldCheckpoint> ExpiredStates(

@@ -2,6 +2,7 @@
 #ifndef COMERA_SERVER_COORDINATOR_JOB_JOB_CHECKPOINTS_H_
 #define COMERA_SERVER_COORDINATOR_JOB_JOB_CHECKPOINTS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -20,12 +21,13 @@ namespace comera::server {
 void RecordSaved(const v1::CheckpointSaved& saved, int64_t attempt,
                  const std::string& worker, absl::Time now, v1::Job* job);
 
-// What a worker has of a job by its newest report.
+// What a worker has of a job by its newest report, and what is in the shared
+// store.
 struct HeldReport {
+  // Empty: only the store is meant.
   std::string worker;
   std::vector<v1::HeldCheckpoint> held;
-  // States that it had reported to be in the shared store, and no worker does
-  // any more.
+  // States that were said to be in the shared store, and are not any more.
   std::vector<v1::HeldCheckpoint> no_longer_durable;
 };
 
@@ -50,9 +52,8 @@ std::vector<v1::HeldCheckpoint> ExpiredStates(
     const std::vector<v1::HeldCheckpoint>& known,
     const TrainingLineage& lineage, const v1::Job& job, bool over);
 
-// Whether ExpiredStates may return any.
-bool MayHaveExpired(const std::vector<v1::HeldCheckpoint>& reported,
-                    const v1::Job& job, bool over);
+// Whether ExpiredStates may return any of so many that the worker has there.
+bool MayHaveExpired(size_t reported, const v1::Job& job, bool over);
 
 // Forgets the checkpoints that are not part of the job's training any more.
 void DropStale(const TrainingLineage& lineage, v1::Job* job);

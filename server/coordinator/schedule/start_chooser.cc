@@ -160,13 +160,16 @@ StartChooser::States StartChooser::Collect(const JobEntry& entry,
     const bool connected = worker->IsConnected(now, options_->suspect_after);
     for (const v1::HeldCheckpoint& held :
          worker->checkpoints().at(entry.name())) {
-      AddHeld(entry, *worker, held, connected, &states);
+      AddHeld(entry, worker, held, connected, &states);
     }
+  }
+  for (const v1::HeldCheckpoint& stored : peers_->Stored(entry.name())) {
+    AddHeld(entry, nullptr, stored, /*connected=*/false, &states);
   }
   return states;
 }
 
-void StartChooser::AddHeld(const JobEntry& entry, const WorkerState& worker,
+void StartChooser::AddHeld(const JobEntry& entry, const WorkerState* worker,
                            const v1::HeldCheckpoint& held, bool connected,
                            States* states) const {
   if (held.place() == v1::HeldCheckpoint::PLACE_UNSPECIFIED ||
@@ -183,11 +186,10 @@ void StartChooser::AddHeld(const JobEntry& entry, const WorkerState& worker,
   }
   State& state = at->second;
   if (held.place() == v1::HeldCheckpoint::DURABLE) {
-    // The store is there whether or not the worker is.
     state.durable = true;
   } else if (connected) {
-    if (state.holders.empty() || state.holders.back() != &worker) {
-      state.holders.push_back(&worker);
+    if (state.holders.empty() || state.holders.back() != worker) {
+      state.holders.push_back(worker);
     }
   } else {
     return;

@@ -95,7 +95,8 @@ class StartChooser {
   using States = std::map<std::pair<int64_t, int64_t>, State>;
 
   States Collect(const JobEntry& entry, absl::Time now) const;
-  void AddHeld(const JobEntry& entry, const WorkerState& worker,
+  // `worker` is null, and without meaning, for one in the shared store.
+  void AddHeld(const JobEntry& entry, const WorkerState* worker,
                const v1::HeldCheckpoint& held, bool connected,
                States* states) const;
   // Whether an attempt may try to begin from it.

@@ -33,6 +33,7 @@ void WorkerMonitor::ForgetAway(Operation* op) {
        workers_->ForgetAway(op->now(), options_->forget_worker_after)) {
     peers_->Forget(id);
   }
+  peers_->ReviewStore(op);
 }
 
 void WorkerMonitor::CheckSilence(WorkerState& worker, Operation* op) {

@@ -16,7 +16,6 @@
 #include "common/seal.h"
 #include "proto/job_state.h"
 #include "proto/resource_names.h"
-#include "server/coordinator/job/job_checkpoints.h"
 #include "server/coordinator/job/training_lineage.h"
 
 namespace comera::server {
@@ -109,14 +108,21 @@ void CheckpointPeers::ApplyHeld(const v1::SynchronizeRequest& request,
                                 v1::SynchronizeResponse* response,
                                 Operation* op) {
   WorkerState::Checkpoints held;
+  std::vector<const v1::HeldCheckpoint*> listed;
   for (const v1::HeldCheckpoint& one : request.checkpoints()) {
-    held[one.job()].push_back(one);
+    if (one.place() == v1::HeldCheckpoint::DURABLE) {
+      listed.push_back(&one);
+    } else {
+      held[one.job()].push_back(one);
+    }
   }
   const WorkerState::Checkpoints before =
       worker.SetCheckpoints(std::move(held));
   std::set<std::string> jobs;
+  Report report = {worker, response, op, {}, {}, {}};
   for (const auto& [job, own] : before) {
     jobs.insert(job);
+    report.held_before.insert(job);
     if (worker.checkpoints().count(job) > 0) continue;
     std::set<std::string>& holders = holders_[job];
     holders.erase(worker.id());
@@ -126,99 +132,138 @@ void CheckpointPeers::ApplyHeld(const v1::SynchronizeRequest& request,
     jobs.insert(job);
     holders_[job].insert(worker.id());
   }
-  for (const std::string& name : jobs) {
-    const auto old = before.find(name);
-    ApplyToJob(
-        name, worker,
-        old == before.end() ? std::vector<v1::HeldCheckpoint>() : old->second,
-        response, op);
+  report.stored = store_.Apply(worker, listed, op->now());
+  for (const auto& [job, gone] : report.stored.gone) jobs.insert(job);
+  for (const std::string& name : jobs) ApplyToJob(name, &report);
+  // A job's states are listed one after the other.
+  const std::string* last = nullptr;
+  for (const v1::HeldCheckpoint* one : listed) {
+    if (last != nullptr && *last == one->job()) continue;
+    last = &one->job();
+    if (jobs.count(*last) == 0) ApplyToJob(*last, &report);
   }
 }
 
-void CheckpointPeers::ApplyToJob(const std::string& name,
-                                 const WorkerState& worker,
-                                 const std::vector<v1::HeldCheckpoint>& before,
-                                 v1::SynchronizeResponse* response,
-                                 Operation* op) {
+void CheckpointPeers::ApplyToJob(const std::string& name, Report* report) {
   JobEntry* entry = jobs_->Find(name);
-  if (entry == nullptr) return ExpireForgotten(name, worker, response);
-  const bool over =
-      AreStatesOver(entry->job(),
-                    options_->keep_checkpoints + options_->clock_lead,
-                    op->now()) &&
-      !IsStartedFrom(name);
-  HeldReport report;
-  report.worker = worker.id();
+  if (entry == nullptr) return ExpireForgotten(name, report);
+  Operation* const op = report->op;
+  const bool over = AreOver(*entry, op->now(), &report->started_from);
+  const WorkerState& worker = report->worker;
+  HeldReport held;
+  held.worker = worker.id();
   const auto own = worker.checkpoints().find(name);
-  if (own != worker.checkpoints().end()) {
-    report.held = own->second;
+  const bool holds = own != worker.checkpoints().end();
+  if (holds) {
+    held.held = own->second;
     if (over || HoldsSpareCopies(*entry, worker)) {
-      response->add_ended_jobs(name);
+      report->response->add_ended_jobs(name);
     }
   }
-  if (MayHaveExpired(report.held, entry->job(), over)) {
-    std::vector<v1::HeldCheckpoint> known;
-    for (const WorkerState* holder : Holders(name)) {
-      const auto& own = holder->checkpoints().at(name);
-      known.insert(known.end(), own.begin(), own.end());
-    }
-    for (v1::HeldCheckpoint& held : ExpiredStates(
-             report.held, known, entry->lineage(), entry->job(), over)) {
-      *response->add_expired() = std::move(held);
-    }
+  if (const auto gone = report->stored.gone.find(name);
+      gone != report->stored.gone.end()) {
+    held.no_longer_durable = gone->second;
   }
-  for (const v1::HeldCheckpoint& old : before) {
-    if (old.place() == v1::HeldCheckpoint::DURABLE && !IsDurable(name, old)) {
-      report.no_longer_durable.push_back(old);
-    }
+  size_t listed = 0;
+  std::vector<v1::HeldCheckpoint> stored =
+      store_.Find(name, report->stored.lister, &listed);
+  if (MayHaveExpired(listed, entry->job(), over)) {
+    ExpireStored(*entry, over, report, &stored, &held);
   }
-  if (UpdateHeld(report, over, &entry->mutable_job())) {
+  AddStored(*entry, op->now(), std::move(stored), &held);
+  if (UpdateHeld(held, over, &entry->mutable_job())) {
     entry->MarkChanged(op);
   }
-  if (entry->state() == v1::QUEUED && entry->holder_wait()) {
+  // What others have listed says nothing new of it.
+  if (entry->state() == v1::QUEUED && entry->holder_wait() &&
+      (holds || report->held_before.count(name) > 0 ||
+       report->stored.found.count(name) > 0)) {
     op->RequestSchedule();
   }
 }
 
-void CheckpointPeers::ExpireForgotten(const std::string& job,
-                                      const WorkerState& worker,
-                                      v1::SynchronizeResponse* response) const {
-  const auto own = worker.checkpoints().find(job);
+void CheckpointPeers::ExpireStored(const JobEntry& entry, bool over,
+                                   Report* report,
+                                   std::vector<v1::HeldCheckpoint>* stored,
+                                   HeldReport* held) {
+  for (v1::HeldCheckpoint& expired :
+       ExpiredStates(store_.ListedBy(report->stored.lister, entry.name()),
+                     *stored, entry.lineage(), entry.job(), over)) {
+    if (!store_.MustDelete(entry.name(), expired, report->worker,
+                           report->op->now())) {
+      continue;
+    }
+    expired.set_job(entry.name());
+    held->no_longer_durable.push_back(expired);
+    *report->response->add_expired() = std::move(expired);
+  }
+  *stored = store_.Find(entry.name());
+}
+
+void CheckpointPeers::AddStored(const JobEntry& entry, absl::Time now,
+                                std::vector<v1::HeldCheckpoint> stored,
+                                HeldReport* held) {
+  const auto& aside = entry.aside();
+  for (v1::HeldCheckpoint& one : stored) {
+    // An attempt looked for it a moment ago. Workers list the store again
+    // before the next one looks.
+    if (aside && !aside->for_room && now < aside->until &&
+        SameState(aside->state.attempt(), aside->state.step(), one.attempt(),
+                  one.step())) {
+      held->no_longer_durable.push_back(std::move(one));
+    } else {
+      held->held.push_back(std::move(one));
+    }
+  }
+}
+
+void CheckpointPeers::ReviewStore(Operation* op) {
+  StartedFrom started_from;
+  for (auto& [name, gone] : store_.Review(op->now())) {
+    JobEntry* entry = jobs_->Find(name);
+    if (entry == nullptr || gone.empty()) continue;
+    // Of no worker: who holds it stays as it is.
+    HeldReport held;
+    held.no_longer_durable = std::move(gone);
+    AddStored(*entry, op->now(), store_.Find(name), &held);
+    const bool over = AreOver(*entry, op->now(), &started_from);
+    if (UpdateHeld(held, over, &entry->mutable_job())) {
+      entry->MarkChanged(op);
+    }
+  }
+}
+
+void CheckpointPeers::ExpireForgotten(const std::string& job, Report* report) {
   // A job that was never known here may be that of a newer database.
-  if (!forgotten_.Contains(job) || own == worker.checkpoints().end()) return;
-  response->add_ended_jobs(job);
-  for (const v1::HeldCheckpoint& held : own->second) {
-    if (held.place() == v1::HeldCheckpoint::DURABLE) {
-      *response->add_expired() = held;
+  if (!forgotten_.Contains(job)) return;
+  if (report->worker.checkpoints().count(job) > 0) {
+    report->response->add_ended_jobs(job);
+  }
+  for (v1::HeldCheckpoint& held : store_.ListedBy(report->stored.lister, job)) {
+    if (!store_.MustDelete(job, held, report->worker, report->op->now())) {
+      continue;
     }
+    held.set_job(job);
+    *report->response->add_expired() = std::move(held);
   }
 }
 
-bool CheckpointPeers::IsStartedFrom(const std::string& job) const {
-  const auto starts_from_it = [&](const JobEntry* entry) {
+bool CheckpointPeers::AreOver(const JobEntry& entry, absl::Time now,
+                              StartedFrom* started_from) const {
+  if (!AreStatesOver(entry.job(),
+                     options_->keep_checkpoints + options_->clock_lead, now)) {
+    return false;
+  }
+  if (*started_from) return (*started_from)->count(entry.name()) == 0;
+  std::set<std::string>& jobs = started_from->emplace();
+  const auto add = [&](const JobEntry& other) {
     const auto start =
-        ParseCheckpointName(entry->job().spec().start_from().checkpoint());
-    return start && JobName(start->first) == job;
+        ParseCheckpointName(other.job().spec().start_from().checkpoint());
+    if (start) jobs.insert(JobName(start->first));
   };
-  const std::vector<JobEntry*> queued = jobs_->index().Queued();
-  const auto& active = jobs_->index().active();
-  return std::any_of(queued.begin(), queued.end(), starts_from_it) ||
-         std::any_of(active.begin(), active.end(), [&](const auto& one) {
-           return starts_from_it(one.second);
-         });
-}
-
-bool CheckpointPeers::IsDurable(const std::string& job,
-                                const v1::HeldCheckpoint& held) const {
-  for (const WorkerState* worker : Holders(job)) {
-    for (const v1::HeldCheckpoint& one : worker->checkpoints().at(job)) {
-      if (one.place() == v1::HeldCheckpoint::DURABLE &&
-          SameState(one.attempt(), one.step(), held.attempt(), held.step())) {
-        return true;
-      }
-    }
-  }
-  return false;
+  for (const JobEntry* other : jobs_->index().Queued()) add(*other);
+  for (const auto& [name, other] : jobs_->index().active()) add(*other);
+  return jobs.count(entry.name()) == 0;
 }
 
 bool CheckpointPeers::HoldsSpareCopies(const JobEntry& entry,
@@ -235,12 +280,14 @@ bool CheckpointPeers::HoldsSpareCopies(const JobEntry& entry,
   }
   if (newest != kNoState && NewestOnDisk(own) == newest) return false;
   std::vector<StateNumber> safe;
+  for (const v1::HeldCheckpoint& stored : store_.Find(entry.name())) {
+    safe.push_back(NumberOf(stored));
+  }
   for (const WorkerState* holder : Holders(entry.name())) {
     const auto& held = holder->checkpoints().at(entry.name());
-    const bool keeps = holder->IsReachable() && NewestOnDisk(held) == newest;
+    if (!holder->IsReachable() || NewestOnDisk(held) != newest) continue;
     for (const v1::HeldCheckpoint& one : held) {
-      if (one.place() == v1::HeldCheckpoint::DURABLE ||
-          (keeps && one.place() == v1::HeldCheckpoint::DISK)) {
+      if (one.place() == v1::HeldCheckpoint::DISK) {
         safe.push_back(NumberOf(one));
       }
     }
@@ -324,6 +371,7 @@ void CheckpointPeers::AddReplicas(const JobEntry& entry,
 }
 
 void CheckpointPeers::Forget(const std::string& worker) {
+  store_.Retire(worker);
   for (auto held = holders_.begin(); held != holders_.end();) {
     held->second.erase(worker);
     held = held->second.empty() ? holders_.erase(held) : std::next(held);

@@ -2,6 +2,7 @@
 #define COMERA_SERVER_COORDINATOR_WORKER_CHECKPOINT_PEERS_H_
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -11,8 +12,10 @@
 #include "comera/v1/worker_service.pb.h"
 #include "server/coordinator/job/coordinator_options.h"
 #include "server/coordinator/job/forgotten_jobs.h"
+#include "server/coordinator/job/job_checkpoints.h"
 #include "server/coordinator/job/job_table.h"
 #include "server/coordinator/operation/operation.h"
+#include "server/coordinator/worker/store_listings.h"
 #include "server/coordinator/worker/worker_table.h"
 
 namespace comera::server {
@@ -24,7 +27,7 @@ class CheckpointPeers {
   // All must outlive it.
   CheckpointPeers(const CoordinatorOptions* options, JobTable* jobs,
                   WorkerTable* workers)
-      : options_(options), jobs_(jobs), workers_(workers) {}
+      : options_(options), jobs_(jobs), workers_(workers), store_(workers) {}
 
   // Returns the key by which the worker is to judge the grants of others, and
   // from now on seals grants for it with that key. It changes every few
@@ -32,7 +35,7 @@ class CheckpointPeers {
   std::string RenewGrantKey(absl::Time now, WorkerState* worker) const;
 
   // Applies what the worker holds, and tells it which jobs have ended, so that
-  // it need not keep their states, and what is to be deleted from the store. A
+  // it need not keep their states, and what it is to delete from the store. A
   // worker that has copies of an ended job's states in its memory need not keep
   // them before that either, once another one's disk or the store has all that
   // counts: that memory is for jobs that run.
@@ -42,12 +45,19 @@ class CheckpointPeers {
   // `assignment->start()` its sources are those that hold that very state.
   void AssignPeers(const JobEntry& entry, const WorkerState& worker,
                    v1::MemberAssignment* assignment) const;
-  // The workers that by their newest reports, however old, hold states of the
-  // job or know of states in the shared store.
+  // The workers that by their newest reports, however old, have states of the
+  // job, or other files of it, on their disks or in their memories.
   std::vector<const WorkerState*> Holders(const std::string& job) const;
+  // The job's states in the shared store, by what workers say.
+  std::vector<v1::HeldCheckpoint> Stored(const std::string& job) const {
+    return store_.Find(job);
+  }
 
   // The worker is known no more.
   void Forget(const std::string& worker);
+  // Ends what lost and forgotten workers said of the store, once another one
+  // knows better. To be called now and then.
+  void ReviewStore(Operation* op);
   // Takes over the stored documents of ForgottenJobs.
   void LoadForgotten(const std::vector<Document>& documents) {
     forgotten_.Load(documents);
@@ -65,11 +75,32 @@ class CheckpointPeers {
   void Announce(Operation* op);
 
  private:
-  // Brings the job in line with a report; `before` is what the worker had
-  // reported last.
-  void ApplyToJob(const std::string& name, const WorkerState& worker,
-                  const std::vector<v1::HeldCheckpoint>& before,
-                  v1::SynchronizeResponse* response, Operation* op);
+  // The jobs with whose states jobs that wait or run begin, once somebody has
+  // asked.
+  using StartedFrom = std::optional<std::set<std::string>>;
+  // One report, and what it was found to mean so far.
+  struct Report {
+    const WorkerState& worker;
+    v1::SynchronizeResponse* const response;
+    Operation* const op;
+    // Jobs of which the worker had something on its disk or in its memory by
+    // its report before.
+    std::set<std::string> held_before;
+    StoreListings::Changes stored;
+    StartedFrom started_from;
+  };
+  // Brings the job in line with a report.
+  void ApplyToJob(const std::string& name, Report* report);
+  // Tells the worker which of the states that it lists are to be deleted from
+  // the store, and notes in `held` that they are gone. `stored` are the job's
+  // states in the store, and then those that are left.
+  void ExpireStored(const JobEntry& entry, bool over, Report* report,
+                    std::vector<v1::HeldCheckpoint>* stored, HeldReport* held);
+  // Adds the states in the store to `held`, but not one that an attempt could
+  // not get.
+  static void AddStored(const JobEntry& entry, absl::Time now,
+                        std::vector<v1::HeldCheckpoint> stored,
+                        HeldReport* held);
   // Adds workers that are to hold copies, other machines first, and among them
   // those of the gang: they are likely to be part of the next one.
   void AddReplicas(const JobEntry& entry, const WorkerState& worker,
@@ -79,11 +110,10 @@ class CheckpointPeers {
   void SetPeer(const JobEntry& entry, const WorkerState& worker,
                v1::Peer* peer) const;
   // Tells a worker that the states of a forgotten job may go.
-  void ExpireForgotten(const std::string& job, const WorkerState& worker,
-                       v1::SynchronizeResponse* response) const;
-  // Whether a job that waits or runs begins with a state of this one.
-  bool IsStartedFrom(const std::string& job) const;
-  bool IsDurable(const std::string& job, const v1::HeldCheckpoint& held) const;
+  void ExpireForgotten(const std::string& job, Report* report);
+  // Whether nobody needs the job's states any more.
+  bool AreOver(const JobEntry& entry, absl::Time now,
+               StartedFrom* started_from) const;
   // Whether the worker has copies of an ended job's states in its memory, and
   // the job loses nothing with all that the worker has.
   bool HoldsSpareCopies(const JobEntry& entry, const WorkerState& worker) const;
@@ -93,6 +123,7 @@ class CheckpointPeers {
   WorkerTable* const workers_;
   // The workers of Holders() by job.
   std::map<std::string, std::set<std::string>> holders_;
+  StoreListings store_;
   ForgottenJobs forgotten_;
   bool peers_changed_ = false;
   absl::Time next_announcement_ = absl::InfinitePast();

@@ -109,7 +109,7 @@ bool WorkerState::IsRetiredDaemon(const std::string& daemon) const {
 void WorkerState::ReplaceIncarnation(const std::string& incarnation) {
   Retire(incarnation_, &retired_incarnations_);
   incarnation_ = incarnation;
-  ForgetDurable();
+  ++life_;
 }
 
 bool WorkerState::NoteDaemon(const std::string& daemon) {
@@ -117,19 +117,8 @@ bool WorkerState::NoteDaemon(const std::string& daemon) {
   Retire(daemon_, &retired_daemons_);
   const bool followed = !daemon_.empty();
   daemon_ = daemon;
-  if (followed) ForgetDurable();
+  if (followed) ++life_;
   return followed;
-}
-
-void WorkerState::ForgetDurable() {
-  for (auto& [job, held] : checkpoints_) {
-    held.erase(std::remove_if(held.begin(), held.end(),
-                              [](const v1::HeldCheckpoint& one) {
-                                return one.place() ==
-                                       v1::HeldCheckpoint::DURABLE;
-                              }),
-               held.end());
-  }
 }
 
 void WorkerState::ExpectMember(const std::string& job,

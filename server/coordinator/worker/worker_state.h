@@ -98,6 +98,10 @@ class WorkerState {
   bool IsRetiredIncarnation(const std::string& incarnation) const;
   bool IsRetiredDaemon(const std::string& daemon) const;
   void ReplaceIncarnation(const std::string& incarnation);
+  // Changes with each restart of its process or daemon. What it told of the
+  // shared store before is not taken back by its silence after: a daemon does
+  // not know what its last life put there.
+  int64_t life() const { return life_; }
   // Expects a member that an earlier coordinator placed here; `incarnation` is
   // that of a live one, else empty.
   void ExpectMember(const std::string& job, const std::string& incarnation,
@@ -117,7 +121,8 @@ class WorkerState {
 
   // Its members obey MemberAssignment.finish.
   bool obeys_finish() const { return obeys_finish_; }
-  // Training states that it holds, by job.
+  // Training states that it holds on its disk and in its memory, and other
+  // files, by job.
   const Checkpoints& checkpoints() const { return checkpoints_; }
   // Whether it holds a training state of the job on disk or in memory.
   bool HoldsCheckpoint(const std::string& job) const;
@@ -154,14 +159,12 @@ class WorkerState {
 
  private:
   void UpdateUnfit(const v1::SynchronizeRequest& request, absl::Time now);
-  // Forgets what it told of the shared store. A daemon does not know what its
-  // last life put there, so that its silence takes nothing back.
-  void ForgetDurable();
 
   std::string id_;
   std::string incarnation_;
   // The start of the daemon; empty if it does not tell.
   std::string daemon_;
+  int64_t life_ = 0;
   // Whether its members outlive the daemon.
   bool members_survive_ = false;
   bool obeys_finish_ = false;

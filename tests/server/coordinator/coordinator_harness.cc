@@ -1,11 +1,31 @@
 // Drives a coordinator as workers, clients and the clock would.
 #include "tests/server/coordinator/coordinator_harness.h"
 
+#include <ctime>
+
 #include "absl/strings/str_cat.h"
 #include "server/rpc/proto_time.h"
 #include "tests/server/prepared_test_job.h"
 
 namespace comera::server {
+
+namespace {
+
+// Adds the processor time of its life.
+class Stopwatch {
+ public:
+  explicit Stopwatch(absl::Duration* sum) : sum_(sum) {}
+  ~Stopwatch() {
+    *sum_ += absl::Seconds(static_cast<double>(std::clock() - begin_) /
+                           CLOCKS_PER_SEC);
+  }
+
+ private:
+  absl::Duration* const sum_;
+  const std::clock_t begin_ = std::clock();
+};
+
+}  // namespace
 
 void CoordinatorHarness::Take(Effects effects) {
   for (auto& [name, record] : effects.records) {
@@ -31,7 +51,10 @@ void CoordinatorHarness::Schedule() {
   }
   const absl::Time begin = absl::Now();
   Effects effects;
-  coordinator->Schedule(now, &effects);
+  {
+    const Stopwatch watch(&busy);
+    coordinator->Schedule(now, &effects);
+  }
   const absl::Time end = absl::Now();
   if (pause_after_pass > 0) next_pass_ = end + pause_after_pass * (end - begin);
   Take(std::move(effects));
@@ -93,7 +116,10 @@ absl::StatusOr<v1::SynchronizeResponse> CoordinatorHarness::Sync(
   *request.mutable_hold() = ToProtoDuration(worker.hold);
   Effects effects;
   const int64_t call = ++last_call;
-  coordinator->Synchronize(request, {}, call, now, &effects);
+  {
+    const Stopwatch watch(&busy);
+    coordinator->Synchronize(request, {}, call, now, &effects);
+  }
   Take(std::move(effects));
   Schedule();
   auto it = replies.find(call);
@@ -117,7 +143,10 @@ v1::SynchronizeResponse CoordinatorHarness::Follow(
 void CoordinatorHarness::Advance(absl::Duration duration) {
   now += duration;
   Effects effects;
-  coordinator->Tick(now, &effects);
+  {
+    const Stopwatch watch(&busy);
+    coordinator->Tick(now, &effects);
+  }
   Take(std::move(effects));
   Schedule();
 }

@@ -67,6 +67,8 @@ class CoordinatorHarness {
   std::vector<Document> documents;
   std::map<int64_t, absl::StatusOr<v1::SynchronizeResponse>> replies;
   int64_t last_call = 0;
+  // The processor time that the coordinator took.
+  absl::Duration busy = absl::ZeroDuration();
   // There are no scheduling passes.
   bool paused = false;
   // A scheduling pass is followed by a pause so many times as long, as the host

@@ -20,6 +20,7 @@ using ::testing::SizeIs;
 
 constexpr auto kDisk = v1::HeldCheckpoint::DISK;
 constexpr auto kMemory = v1::HeldCheckpoint::MEMORY;
+constexpr auto kDurable = v1::HeldCheckpoint::DURABLE;
 
 // Two workers on machines of their own, and a job with two members.
 class StartTest : public CoordinatorTest {
@@ -509,6 +510,34 @@ TEST_F(StartTest, AStateThatCannotBeFetchedRestsAndIsTriedAgain) {
   Fail(w2_, v1::CHECKPOINT_UNREACHABLE);
   Pass(absl::Minutes(5), {&w1_, &w2_});
   EXPECT_EQ(Job().state(), v1::PAUSED);
+}
+
+TEST_F(StartTest, AStateInTheStoreNeedsNoHolder) {
+  RunTo2000();
+  Hold(w2_, 1, 2000, kDurable);
+  ASSERT_OK(h_.Sync(w2_));
+  Kill(w1_);
+  EXPECT_EQ(Told(w2_), "attempt 2: goes on from 1/2000 of");
+}
+
+// Said to be in the store, and not to be had: until it is looked for again,
+// nobody is told that it is there.
+TEST_F(StartTest, AStateThatCouldNotBeFetchedIsNotSaidToBeStored) {
+  RunTo2000();
+  Hold(w2_, 1, 2000, kDurable);
+  ASSERT_OK(h_.Sync(w2_));
+  EXPECT_TRUE(Job().checkpoints(0).durable());
+  Kill(w1_);
+  EXPECT_EQ(Told(w2_), "attempt 2: goes on from 1/2000 of");
+  Fail(w2_, v1::CHECKPOINT_UNREACHABLE);
+  ASSERT_THAT(Job().checkpoints(), SizeIs(1));
+  EXPECT_FALSE(Job().checkpoints(0).durable());
+  Pass(absl::Minutes(4), {&w2_});
+  EXPECT_FALSE(Job().checkpoints(0).durable());
+  // By now w2 has listed the store again.
+  Pass(absl::Minutes(1) + absl::Seconds(4), {&w2_});
+  EXPECT_TRUE(Job().checkpoints(0).durable());
+  EXPECT_EQ(Told(w2_), "attempt 3: goes on from 1/2000 of");
 }
 
 // Nobody but w1 can read what lies there, and w1 is taken.

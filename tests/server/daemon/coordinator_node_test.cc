@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/training_client.h"
-#include "comera/rpc/error_details.pb.h"
 #include "comera/v1/access_service.grpc.pb.h"
 #include "comera/v1/training_service.grpc.pb.h"
 #include "comera/v1/worker_service.grpc.pb.h"
@@ -34,8 +33,9 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-constexpr absl::Duration kBound = absl::Seconds(20);
-constexpr absl::Duration kLease = absl::Seconds(3);
+constexpr absl::Duration kBound = absl::Seconds(60);
+// Longer than a busy machine keeps a coordinator from its turn.
+constexpr absl::Duration kLease = absl::Seconds(6);
 
 // The system's clock, which can keep those who ask it, the event loop first.
 class StickyClock : public Clock {
@@ -129,15 +129,14 @@ class CoordinatorNodeTest : public ::testing::Test {
     return v1::Job();
   }
 
-  static void ExpectNotLeader(const grpc::Status& status,
-                              const std::string& leader) {
-    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
-    google::rpc::Status details;
-    ASSERT_TRUE(details.ParseFromString(status.error_details()));
-    google::rpc::ErrorInfo info;
-    ASSERT_TRUE(details.details(0).UnpackTo(&info));
-    EXPECT_EQ(info.reason(), "NOT_LEADER");
-    EXPECT_EQ(info.metadata().at("leader"), leader);
+  // Submits a job through that node.
+  grpc::Status Create(int node, const ChannelSecurity& security, v1::Job* job) {
+    const auto channel = OpenChannel(addresses_[node], security, {});
+    grpc::ClientContext context;
+    v1::CreateJobRequest request;
+    *request.mutable_spec() = TestSpec(1);
+    return v1::TrainingService::NewStub(*channel)->CreateJob(&context, request,
+                                                             job);
   }
 
   static std::string Term(const grpc::ClientContext& context,
@@ -192,8 +191,9 @@ TEST_F(CoordinatorNodeTest, BothServeHttpAndTheFollowerPassesOn) {
 
 // Whoever goes away, and however late the change is seen.
 TEST_F(CoordinatorNodeTest, AFollowerAnswersThroughAChangeOfLeader) {
-  // It looks so rarely that the second node takes over.
-  StartNode(Clock::Real(), {}, absl::Milliseconds(800));
+  // It looks so rarely that the second node takes over, also where the first
+  // takes long to end.
+  StartNode(Clock::Real(), {}, absl::Seconds(3));
   ASSERT_EQ(nodes_[2]->term(), 0);
   std::atomic<bool> over{false};
   std::vector<std::future<int>> callers;
@@ -222,10 +222,11 @@ TEST_F(CoordinatorNodeTest, AFollowerAnswersThroughAChangeOfLeader) {
   }
   nodes_[0].reset();
   const absl::Time deadline = absl::Now() + kBound;
-  while (nodes_[1]->term() == 0) {
-    ASSERT_LT(absl::Now(), deadline);
+  while (nodes_[1]->term() == 0 && absl::Now() < deadline) {
     absl::SleepFor(absl::Milliseconds(10));
   }
+  // The callers end in any case.
+  EXPECT_GT(nodes_[1]->term(), 0);
   // The third has seen it, too, once this is answered.
   EXPECT_EQ(HttpClient(http_addresses_[2]).Call("GET", "/v1/workers").code,
             200);
@@ -375,28 +376,40 @@ TEST_F(CoordinatorNodeTest, WithTlsCallersKeepTheirNames) {
   security.tls.client_ca = certificates.Authority();
   StartNode(Clock::Real(), security);
   StartNode(Clock::Real(), security);
-  // One that does not know by whom the leader's certificate is signed.
-  security.tls.client_ca.clear();
-  StartNode(Clock::Real(), security);
   ASSERT_GT(nodes_[0]->term(), 0);
 
   ChannelSecurity alice;
   alice.ca_file = certificates.Authority();
   alice.certificate_file = certificates.Certificate("alice");
   alice.key_file = certificates.Key("alice");
-  const auto create = [&](int node, v1::Job* job) {
-    const auto channel = OpenChannel(addresses_[node], alice, {});
-    grpc::ClientContext context;
-    v1::CreateJobRequest request;
-    *request.mutable_spec() = TestSpec(1);
-    return v1::TrainingService::NewStub(*channel)->CreateJob(&context, request,
-                                                             job);
-  };
   v1::Job job;
-  const grpc::Status passed_on = create(1, &job);
+  const grpc::Status passed_on = Create(1, alice, &job);
   EXPECT_TRUE(passed_on.ok()) << passed_on.error_message();
   EXPECT_EQ(job.user(), "alice");
-  ExpectNotLeader(create(2, &job), addresses_[0]);
+}
+
+// No flag says by whom the leader's certificate is signed.
+TEST_F(CoordinatorNodeTest, WithTlsTheSystemsAuthoritiesAreKnown) {
+  Certificates certificates(folder_.path());
+  certificates.Issue("server", "IP:127.0.0.1");
+  // Read once, at the first channel that asks for them.
+  ASSERT_EQ(setenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+                   certificates.Authority().c_str(), 1),
+            0);
+  nodes_.clear();
+  addresses_.clear();
+  ServerSecurity::Options security;
+  security.tls.certificate = certificates.Certificate("server");
+  security.tls.key = certificates.Key("server");
+  StartNode(Clock::Real(), security);
+  StartNode(Clock::Real(), security);
+  ASSERT_GT(nodes_[0]->term(), 0);
+  ChannelSecurity client;
+  client.ca_file = certificates.Authority();
+  v1::Job job;
+  const grpc::Status passed_on = Create(1, client, &job);
+  EXPECT_TRUE(passed_on.ok()) << passed_on.error_message();
+  EXPECT_NE(job.name(), "");
 }
 
 // A token of several workers says nothing of which of them calls.

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "comera/rpc/error_details.pb.h"
 #include "comera/v1/training_service.grpc.pb.h"
 #include "common/coordinator_address.h"
 #include "gmock/gmock.h"
@@ -192,6 +193,28 @@ TEST_F(LeaderForwarderTest, ACallWaitsForALeader) {
   EXPECT_THAT(service_.calls(), ElementsAre("first"));
   EXPECT_EQ(follower.catch_ups(), 1);
   EXPECT_EQ(follower.forwarder().held(), 0u);
+}
+
+// Its certificate is of an authority that the system does not know; here it has
+// none.
+TEST_F(LeaderForwarderTest, CallersAreSentToALeaderThatTheSystemDoesNotKnow) {
+  StartLeader();
+  LeaderForwarder::Options options;
+  options.security.ca_file = "system";
+  options.patience = kBound;
+  Follower follower(options);
+  follower.leader().Set(Hint());
+  const absl::Time begin = absl::Now();
+  const grpc::Status status = Create(follower, "first").get();
+  EXPECT_LT(absl::Now() - begin, kBound / 2);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  google::rpc::Status details;
+  ASSERT_TRUE(details.ParseFromString(status.error_details()));
+  google::rpc::ErrorInfo info;
+  ASSERT_TRUE(details.details(0).UnpackTo(&info));
+  EXPECT_EQ(info.reason(), "NOT_LEADER");
+  EXPECT_EQ(info.metadata().at("leader"), leader_.address());
+  EXPECT_THAT(service_.calls(), IsEmpty());
 }
 
 TEST_F(LeaderForwarderTest, ALeaderThatIsNotThereYetIsNoAnswer) {

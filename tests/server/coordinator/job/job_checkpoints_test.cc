@@ -131,6 +131,19 @@ TEST_F(JobCheckpointsTest, TheStoreKeepsTheNewestOnly) {
   EXPECT_THAT(Steps(), ElementsAre(20, 30));
 }
 
+// Workers go on listing for a while what one of them has deleted.
+TEST_F(JobCheckpointsTest, WhatIsListedBeyondWhatIsKeptChangesNothing) {
+  for (int step : {10, 20, 30}) {
+    Save(step);
+    Report("w2", {Held(10, kMemory), Held(step, kDurable)});
+  }
+  ASSERT_THAT(Steps(), ElementsAre(10, 20, 30));
+  const std::vector<v1::HeldCheckpoint> all = {
+      Held(10, kDurable), Held(20, kDurable), Held(30, kDurable)};
+  EXPECT_FALSE(Report("w3", all));
+  EXPECT_FALSE(job_.checkpoints(0).durable());
+}
+
 TEST_F(JobCheckpointsTest, TheFileOfAnotherAttemptIsAnotherState) {
   Save(10, 2);
   EXPECT_TRUE(Report("w1", {Held(10, kDisk, 1)}));

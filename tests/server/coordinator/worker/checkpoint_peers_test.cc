@@ -1,6 +1,8 @@
 // Tests where checkpoints are copied to and fetched from.
 #include "server/coordinator/worker/checkpoint_peers.h"
 
+#include <algorithm>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/server/coordinator/coordinator_parts.h"
@@ -27,13 +29,21 @@ class CheckpointPeersTest : public ::testing::Test {
       const std::string& id, const std::string& job, int64_t step,
       v1::HeldCheckpoint::Place place = v1::HeldCheckpoint::MEMORY,
       int64_t attempt = 0) {
+    return HoldAt({place}, id, job, step, attempt);
+  }
+  v1::SynchronizeResponse HoldAt(
+      const std::vector<v1::HeldCheckpoint::Place>& places,
+      const std::string& id, const std::string& job, int64_t step,
+      int64_t attempt = 0) {
     v1::SynchronizeRequest request = parts_.Report(id);
     request.set_peer_address(id + ":1");
-    v1::HeldCheckpoint* held = request.add_checkpoints();
-    held->set_job(job);
-    held->set_attempt(attempt);
-    held->set_step(step);
-    held->set_place(place);
+    for (const v1::HeldCheckpoint::Place place : places) {
+      v1::HeldCheckpoint* held = request.add_checkpoints();
+      held->set_job(job);
+      held->set_attempt(attempt);
+      held->set_step(step);
+      held->set_place(place);
+    }
     v1::SynchronizeResponse response;
     Operation op(parts_.now, &parts_.effects);
     parts_.peers.ApplyHeld(request, *parts_.workers.Find(id), &response, &op);
@@ -45,6 +55,17 @@ class CheckpointPeersTest : public ::testing::Test {
     assignment.set_resume(resume);
     parts_.peers.AssignPeers(entry, *parts_.workers.Find("w1"), &assignment);
     return assignment;
+  }
+
+  // Lets time pass while the worker reports that the store has the job's state.
+  void List(const std::string& id, const std::string& job, int64_t step,
+            absl::Duration time) {
+    for (; time > absl::ZeroDuration(); time -= absl::Minutes(2)) {
+      parts_.now += std::min(time, absl::Duration(absl::Minutes(2)));
+      Hold(id, job, step, v1::HeldCheckpoint::DURABLE);
+      Operation op(parts_.now, &parts_.effects);
+      parts_.peers.ReviewStore(&op);
+    }
   }
 
   CoordinatorParts parts_;
@@ -79,15 +100,17 @@ TEST_F(CheckpointPeersTest, WorkersNeedNotKeepTheStatesOfEndedJobs) {
 
 TEST_F(CheckpointPeersTest, WhatMayBeResumedKeepsItsStatesForAWhile) {
   JobEntry& entry = parts_.AddJob("a");
+  const std::vector<v1::HeldCheckpoint::Place> both = {
+      v1::HeldCheckpoint::DISK, v1::HeldCheckpoint::DURABLE};
   for (const v1::JobState state : {v1::FAILED, v1::CANCELLED}) {
     Operation op(parts_.now, &parts_.effects);
     entry.End(state, "", &op);
     parts_.now += parts_.options.keep_checkpoints - absl::Seconds(1);
-    auto told = Hold("w2", "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
+    auto told = HoldAt(both, "w2", "jobs/a", 10);
     EXPECT_THAT(told.ended_jobs(), IsEmpty());
     EXPECT_THAT(told.expired(), IsEmpty());
     parts_.now += absl::Seconds(1);
-    told = Hold("w2", "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
+    told = HoldAt(both, "w2", "jobs/a", 10);
     EXPECT_THAT(told.ended_jobs(), ElementsAre("jobs/a"));
     EXPECT_THAT(told.expired(), SizeIs(1));
   }
@@ -179,9 +202,12 @@ TEST_F(CheckpointPeersTest, StatesOfAForgottenJobMayGo) {
   EXPECT_THAT(Hold("w2", "jobs/newer", 10).ended_jobs(), IsEmpty());
   std::vector<Document> documents;
   parts_.peers.ForgetJob("jobs/a", &documents);
-  const auto told = Hold("w2", "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
+  const auto told =
+      HoldAt({v1::HeldCheckpoint::DISK, v1::HeldCheckpoint::DURABLE}, "w2",
+             "jobs/a", 10);
   EXPECT_THAT(told.ended_jobs(), ElementsAre("jobs/a"));
-  EXPECT_THAT(told.expired(), SizeIs(1));
+  ASSERT_THAT(told.expired(), SizeIs(1));
+  EXPECT_EQ(told.expired(0).job(), "jobs/a");
   // What is found only after a restart goes as well; that of a job of which
   // this store was never told may be of a newer one.
   CoordinatorParts later;
@@ -238,6 +264,50 @@ TEST_F(CheckpointPeersTest, KnowsWhoHoldsStatesOfAJob) {
   EXPECT_THAT(parts_.peers.Holders("jobs/a"), IsEmpty());
 }
 
+// All workers list the store, and what one of them is answered must not depend
+// on how many they are.
+TEST_F(CheckpointPeersTest, WhoListsTheStoreHoldsNothing) {
+  parts_.AddJob("a");
+  for (const char* id : {"w1", "w2", "w3"}) {
+    Hold(id, "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
+  }
+  EXPECT_THAT(parts_.peers.Holders("jobs/a"), IsEmpty());
+  ASSERT_THAT(parts_.peers.Stored("jobs/a"), SizeIs(1));
+  EXPECT_EQ(parts_.peers.Stored("jobs/a")[0].step(), 10);
+}
+
+TEST_F(CheckpointPeersTest, OneWorkerDeletesAState) {
+  JobEntry& entry = parts_.AddJob("a");
+  entry.mutable_job().add_checkpoints()->set_step(10);
+  const auto told = [&](const std::string& id) {
+    const auto answer = Hold(id, "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
+    EXPECT_THAT(answer.ended_jobs(), IsEmpty());
+    return answer.expired_size() == 1;
+  };
+  EXPECT_FALSE(told("w1") || told("w2") || told("w3"));
+  EXPECT_THAT(parts_.peers.Stored("jobs/a"), SizeIs(1));
+  Operation op(parts_.now, &parts_.effects);
+  entry.End(v1::SUCCEEDED, "", &op);
+  EXPECT_TRUE(told("w2"));
+  // It is as good as gone, whatever others listed before.
+  EXPECT_FALSE(told("w1") || told("w3"));
+  EXPECT_THAT(parts_.peers.Stored("jobs/a"), IsEmpty());
+  EXPECT_THAT(entry.job().checkpoints(), IsEmpty());
+  // The answer was lost.
+  EXPECT_TRUE(told("w2"));
+  // It could not delete the state, and found it again.
+  Hold("w2", "jobs/a", 20, v1::HeldCheckpoint::MEMORY);
+  EXPECT_TRUE(told("w2"));
+  EXPECT_FALSE(told("w1"));
+  // It is gone itself.
+  parts_.workers.Find("w2")->MarkLost();
+  EXPECT_TRUE(told("w1"));
+  EXPECT_FALSE(told("w3"));
+  parts_.now += StoreListings::kDeletionTakes + absl::Seconds(1);
+  EXPECT_TRUE(told("w3"));
+  EXPECT_FALSE(told("w1"));
+}
+
 TEST_F(CheckpointPeersTest, AStateLeavesTheStoreWhenNobodySaysThatItIsThere) {
   JobEntry& entry = parts_.AddJob("a");
   entry.mutable_job().add_checkpoints()->set_step(10);
@@ -253,6 +323,55 @@ TEST_F(CheckpointPeersTest, AStateLeavesTheStoreWhenNobodySaysThatItIsThere) {
   EXPECT_TRUE(durable());
   Hold("w3", "jobs/other", 10, v1::HeldCheckpoint::DURABLE);
   EXPECT_FALSE(durable());
+}
+
+TEST_F(CheckpointPeersTest, ANewerListingEndsTheWordOfALostWorker) {
+  JobEntry& entry = parts_.AddJob("a");
+  entry.mutable_job().add_checkpoints()->set_step(10);
+  Hold("w2", "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
+  Hold("w3", "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
+  parts_.workers.Find("w3")->MarkLost();
+  // It was there, and is there no more.
+  Hold("w2", "jobs/a", 20, v1::HeldCheckpoint::DURABLE);
+  EXPECT_FALSE(entry.job().checkpoints(0).durable());
+  EXPECT_THAT(parts_.peers.Stored("jobs/a"), SizeIs(1));
+  // Back from a broken link, it has not listed the store again.
+  Hold("w3", "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
+  EXPECT_TRUE(entry.job().checkpoints(0).durable());
+}
+
+TEST_F(CheckpointPeersTest,
+       ALostWorkersWordEndsOnceAnotherMustHaveListedSince) {
+  JobEntry& entry = parts_.AddJob("a");
+  entry.mutable_job().add_checkpoints()->set_step(10);
+  const auto durable = [&] { return entry.job().checkpoints(0).durable(); };
+  // w1 has listed the store before w3 stored the state.
+  Hold("w1", "jobs/b", 1, v1::HeldCheckpoint::DURABLE);
+  Hold("w3", "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
+  parts_.workers.Find("w3")->MarkLost();
+  parts_.peers.Forget("w3");
+  List("w1", "jobs/b", 1, absl::Minutes(70));
+  EXPECT_TRUE(durable());
+  // w2 has no store, and says nothing; w1 was silent for a while.
+  Hold("w2", "jobs/a", 5);
+  parts_.now += absl::Minutes(6);
+  List("w1", "jobs/b", 1, absl::Minutes(70));
+  EXPECT_TRUE(durable());
+  EXPECT_THAT(parts_.peers.Stored("jobs/a"), SizeIs(1));
+  List("w1", "jobs/b", 1, absl::Minutes(4));
+  EXPECT_FALSE(durable());
+  EXPECT_THAT(parts_.peers.Stored("jobs/a"), IsEmpty());
+}
+
+TEST_F(CheckpointPeersTest, WhatARestartedWorkerDoesNotFindAgainIsGone) {
+  JobEntry& entry = parts_.AddJob("a");
+  entry.mutable_job().add_checkpoints()->set_step(10);
+  Hold("w2", "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
+  parts_.workers.Find("w2")->ReplaceIncarnation("i2");
+  List("w2", "jobs/b", 1, absl::Minutes(60));
+  EXPECT_TRUE(entry.job().checkpoints(0).durable());
+  List("w2", "jobs/b", 1, absl::Minutes(14));
+  EXPECT_FALSE(entry.job().checkpoints(0).durable());
 }
 
 TEST_F(CheckpointPeersTest, OnlyTheCoordinatorExpiresStatesOfTheStore) {

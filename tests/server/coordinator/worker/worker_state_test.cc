@@ -66,18 +66,13 @@ TEST_F(WorkerStateTest, ReplacedIncarnationsAreRetired) {
   EXPECT_FALSE(worker_.IsRetiredIncarnation("i2"));
 }
 
-TEST_F(WorkerStateTest, ALaterDaemonTakesNothingBackByItsSilence) {
-  v1::HeldCheckpoint stored, own;
-  stored.set_place(v1::HeldCheckpoint::DURABLE);
-  own.set_place(v1::HeldCheckpoint::DISK);
+TEST_F(WorkerStateTest, ALaterDaemonIsAnotherLife) {
   EXPECT_FALSE(worker_.NoteDaemon("d1"));
-  worker_.SetCheckpoints({{"jobs/a", {stored, own}}});
+  const int64_t life = worker_.life();
   EXPECT_FALSE(worker_.NoteDaemon("d1"));
-  EXPECT_EQ(worker_.checkpoints().at("jobs/a").size(), 2u);
+  EXPECT_EQ(worker_.life(), life);
   EXPECT_TRUE(worker_.NoteDaemon("d2"));
-  ASSERT_EQ(worker_.checkpoints().at("jobs/a").size(), 1u);
-  EXPECT_EQ(worker_.checkpoints().at("jobs/a")[0].place(),
-            v1::HeldCheckpoint::DISK);
+  EXPECT_NE(worker_.life(), life);
   EXPECT_TRUE(worker_.IsRetiredDaemon("d1"));
   EXPECT_FALSE(worker_.IsRetiredDaemon("d2"));
 }

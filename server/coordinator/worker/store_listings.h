@@ -1,0 +1,128 @@
+#ifndef COMERA_SERVER_COORDINATOR_WORKER_STORE_LISTINGS_H_
+#define COMERA_SERVER_COORDINATOR_WORKER_STORE_LISTINGS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "comera/v1/worker_service.pb.h"
+#include "server/coordinator/worker/worker_table.h"
+
+namespace comera::server {
+
+// What workers say is in the shared store of checkpoints. They all list the
+// same store, so each state is kept once, with a bit for each worker that lists
+// it: what one report costs does not grow with the number of workers.
+//
+// A listing is not told with its time. It is renewed at least once in
+// kOldestListing, so a worker that was heard for that long has listed the store
+// since another one was lost, and its word ends that of the other one. So does
+// a state that it listed and does not list any more. A worker that lists
+// nothing may have no store, or may not have listed it yet, and ends nothing.
+// Not thread-safe.
+class StoreListings {
+ public:
+  // Workers list the store at least hourly, which takes them some minutes.
+  static constexpr absl::Duration kOldestListing = absl::Minutes(70);
+  // Another worker is told to delete a state that is listed after this time.
+  static constexpr absl::Duration kDeletionTakes = absl::Minutes(5);
+  // No lister has this number.
+  static constexpr size_t kNobody = -1;
+
+  using States = std::map<std::string, std::vector<v1::HeldCheckpoint>>;
+  // What a report changes.
+  struct Changes {
+    // The jobs of which it lists states that nobody listed before.
+    std::set<std::string> found;
+    // By job: what the worker lists no more, and nobody else does whose word
+    // counts.
+    States gone;
+    // The worker's number, for Find and ListedBy.
+    size_t lister = kNobody;
+  };
+
+  // Must outlive it.
+  explicit StoreListings(const WorkerTable* workers) : workers_(workers) {}
+
+  // Takes over what the worker lists by its newest report.
+  Changes Apply(const WorkerState& worker,
+                const std::vector<const v1::HeldCheckpoint*>& listed,
+                absl::Time now);
+  // The worker is known no more. Its word counts like that of a lost one.
+  void Retire(const std::string& worker);
+  // Ends the word of workers that were lost, restarted or forgotten before
+  // another one has listed the store. Returns what nobody lists any more, by
+  // job. To be called now and then.
+  States Review(absl::Time now);
+
+  // The job's states in the store, without those that somebody was told to
+  // delete. Adds to `listed` how many this lister lists, deleted or not.
+  std::vector<v1::HeldCheckpoint> Find(const std::string& job,
+                                       size_t lister = kNobody,
+                                       size_t* listed = nullptr) const;
+  bool Contains(const std::string& job, const v1::HeldCheckpoint& held) const;
+  // What this lister lists of the job, deleted or not.
+  std::vector<v1::HeldCheckpoint> ListedBy(size_t lister,
+                                           const std::string& job) const;
+  // No job needs the state, which the worker lists. Returns whether this worker
+  // is the one to delete it: one is enough, as long as that one is there and
+  // the state goes. From now on the state does not count.
+  bool MustDelete(const std::string& job, const v1::HeldCheckpoint& held,
+                  const WorkerState& worker, absl::Time now);
+
+ private:
+  // By step and attempt; attempt 0 is unknown.
+  using Key = std::pair<int64_t, int64_t>;
+  struct State {
+    // Who lists it, by number; how many do; none has a lower number than this.
+    std::vector<bool> listers;
+    size_t count = 0;
+    size_t first = 0;
+    // The report that listed it last.
+    int64_t report = 0;
+    // The worker that was told to delete it, and when; empty: none.
+    std::string deleter;
+    absl::Time told;
+  };
+  // A worker, or what it said before it was restarted or forgotten.
+  struct Lister {
+    size_t number = 0;
+    int64_t life = 0;
+    // At least the number of states that it lists.
+    size_t count = 0;
+    // Since when it has been heard without a long break, and when last.
+    absl::Time since;
+    absl::Time heard = absl::InfinitePast();
+  };
+  using Listers = std::map<std::string, Lister>;
+
+  static bool Lists(const State& state, size_t number);
+  static bool Add(size_t number, State* state);
+  static bool Remove(size_t number, State* state);
+  size_t NewNumber(const std::string& worker);
+  // Nobody has listed anything under it any more.
+  void FreeNumber(size_t number);
+  bool IsAway(size_t number) const;
+  // Takes the states off the lister that the newest report does not list.
+  void Drop(size_t number, Changes* changes);
+  // Removes from what is gone what is there under an unknown attempt.
+  void Confirm(States* gone) const;
+
+  const WorkerTable* const workers_;
+  std::map<std::string, std::map<Key, State>> jobs_;
+  Listers current_;
+  Listers former_;
+  // The workers by number; empty: they are former ones, or the number is free.
+  std::vector<std::string> workers_by_number_;
+  std::vector<size_t> free_numbers_;
+  int64_t reports_ = 0;
+};
+
+}  // namespace comera::server
+
+#endif  // COMERA_SERVER_COORDINATOR_WORKER_STORE_LISTINGS_H_
