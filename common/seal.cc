@@ -40,15 +40,16 @@ std::optional<std::string> Unseal(absl::string_view key,
                                   absl::string_view purpose,
                                   absl::string_view sealed) {
   const size_t between = sealed.find(kBetween);
-  std::string message, signature;
+  std::string message;
   if (key.empty() || between == absl::string_view::npos ||
-      !absl::WebSafeBase64Unescape(sealed.substr(0, between), &message) ||
-      !absl::WebSafeBase64Unescape(sealed.substr(between + 1), &signature)) {
+      !absl::WebSafeBase64Unescape(sealed.substr(0, between), &message)) {
     return std::nullopt;
   }
-  const std::string right = Sign(key, purpose, message);
-  if (signature.size() != right.size() ||
-      CRYPTO_memcmp(signature.data(), right.data(), right.size()) != 0) {
+  // The texts are compared, not the bytes that they stand for: base64 has
+  // several spellings of the same bytes, with spaces, with padding.
+  const std::string right = Seal(key, purpose, message);
+  if (sealed.size() != right.size() ||
+      CRYPTO_memcmp(sealed.data(), right.data(), right.size()) != 0) {
     return std::nullopt;
   }
   return message;

@@ -61,6 +61,11 @@ absl::StatusOr<std::unique_ptr<RowReader>> RowReader::Create(
     std::unique_ptr<LineSource> source, const v1::ServedModel& model,
     const Options& options) {
   const bool clicks = model.family() == "dlrm";
+  // The model may be another machine's, which can say anything.
+  if (model.numbers() < 0 || model.categories() < 0) {
+    return absl::InvalidArgumentError(
+        "the model says that its rows have fewer than no columns");
+  }
   if (options.format == RowFormat::kCriteo && !clicks) {
     return absl::InvalidArgumentError("criteo: the model takes text");
   }

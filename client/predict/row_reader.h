@@ -44,7 +44,8 @@ class RowReader {
   };
 
   // Reads the header, if there is one. InvalidArgument: a column is missing
-  // (with file and line), or the format does not fit the model.
+  // (with file and line), the format does not fit the model, or the model is
+  // impossible.
   static absl::StatusOr<std::unique_ptr<RowReader>> Create(
       std::unique_ptr<LineSource> source, const v1::ServedModel& model,
       const Options& options);

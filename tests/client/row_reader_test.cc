@@ -107,6 +107,18 @@ TEST_F(RowReaderTest, TsvMistakesNameTheLine) {
   ExpectRefused("a\tb\tc\n", "columns");
 }
 
+TEST_F(RowReaderTest, ModelsOfStrangersMayBeImpossible) {
+  options_.format = RowFormat::kCriteo;
+  model_.set_family("dlrm");
+  // Three columns, of which eight would be read.
+  model_.set_numbers(-5);
+  model_.set_categories(8);
+  ExpectRefused("a\tb\tc\n", "fewer than no columns");
+  model_.set_numbers(8);
+  model_.set_categories(-5);
+  ExpectRefused("1\t2\t3\n", "fewer than no columns");
+}
+
 TEST_F(RowReaderTest, JsonLines) {
   const auto rows = ReadAll(
       "{\"premise\": \"a\", \"hypothesis\": 3}\n\n"

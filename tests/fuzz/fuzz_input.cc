@@ -7,9 +7,35 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
+#include <system_error>
 
 namespace comera {
+namespace {
+
+// The files that NamedFuzzFile makes begin here, after those of FuzzFile.
+constexpr int kFirstNamed = 1000;
+
+// A new folder that goes with its owner.
+class Folder {
+ public:
+  Folder() {
+    const char* const place = std::getenv("TEST_TMPDIR");
+    path_ = std::string(place != nullptr ? place : "/tmp") + "/fuzz-XXXXXX";
+    if (mkdtemp(path_.data()) == nullptr) FuzzFailure("no folder " + path_);
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
 
 int FuzzInput::Choose(int count) {
   if (rest_.empty()) return 0;
@@ -38,6 +64,24 @@ std::string FuzzFile(const std::string& contents, int index) {
     FuzzFailure("no file in memory");
   }
   return "/proc/self/fd/" + std::to_string(fd);
+}
+
+std::string NamedFuzzFile(const std::string& name,
+                          const std::string& contents) {
+  static std::map<std::string, int> indices;
+  const int next = kFirstNamed + static_cast<int>(indices.size());
+  const auto [found, is_new] = indices.emplace(name, next);
+  const std::string file = FuzzFile(contents, found->second);
+  const std::string path = FuzzFolder() + "/" + name;
+  if (is_new && symlink(file.c_str(), path.c_str()) != 0) {
+    FuzzFailure("no file " + path);
+  }
+  return path;
+}
+
+const std::string& FuzzFolder() {
+  static const Folder folder;
+  return folder.path();
 }
 
 void FuzzFailure(const std::string& what) {

@@ -27,6 +27,13 @@ class FuzzInput {
 // Each process has one file for each `index`.
 std::string FuzzFile(const std::string& contents, int index = 0);
 
+// Makes a file in memory for parsers that look at a file's name or open a
+// folder. The file is called `name` and lies in FuzzFolder(); returns its path.
+std::string NamedFuzzFile(const std::string& name, const std::string& contents);
+
+// The folder of this process's named files, which goes when the process ends.
+const std::string& FuzzFolder();
+
 // Aborts with `what`, the property that does not hold.
 [[noreturn]] void FuzzFailure(const std::string& what);
 

@@ -43,6 +43,17 @@ std::string Decoded(absl::string_view text) {
   return decoded;
 }
 
+// The name without what "//" and "/." add to it. The kernel writes "//deleted"
+// behind the name of a folder that is gone.
+std::string Normal(const std::string& path) {
+  std::string normal;
+  for (const absl::string_view part :
+       absl::StrSplit(path, '/', absl::SkipEmpty())) {
+    if (part != ".") absl::StrAppend(&normal, "/", part);
+  }
+  return normal.empty() ? "/" : normal;
+}
+
 // What `path`, which is `folder` or lies below it, has behind it: "" or
 // "/a/b".
 std::string Behind(const std::string& path, const std::string& folder) {
@@ -75,7 +86,8 @@ MountTable MountTable::Parse(absl::string_view text) {
     if (dash - fields.begin() < 6 || std::distance(dash, fields.end()) < 2) {
       continue;
     }
-    Mount mount{fields[2], Decoded(fields[3]), Decoded(fields[4])};
+    Mount mount{fields[2], Normal(Decoded(fields[3])),
+                Normal(Decoded(fields[4]))};
     const std::string& type = *(dash + 1);
     if (std::find(std::begin(kKernelTypes), std::end(kKernelTypes), type) !=
         std::end(kKernelTypes)) {

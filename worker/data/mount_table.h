@@ -35,7 +35,8 @@ class MountTable {
   struct Mount {
     // "major:minor" of the file system.
     std::string device;
-    // The folder of the file system that is shown, and where.
+    // The folder of the file system that is shown, and where: both begin with
+    // "/" and have no empty parts.
     std::string root;
     std::string point;
   };

@@ -57,8 +57,10 @@ std::string Boot() {
   return boot.ok() ? std::string(absl::StripAsciiWhitespace(*boot)) : "";
 }
 
+std::string FileOf(int64_t id) { return absl::StrCat(id, kSuffix); }
+
 std::string PathOf(const std::string& folder, int64_t id) {
-  return absl::StrCat(folder, "/", id, kSuffix);
+  return absl::StrCat(folder, "/", FileOf(id));
 }
 
 }  // namespace
@@ -81,7 +83,8 @@ std::vector<MemberRecord> MemberRecords::Load() const {
     MemberRecord record;
     if (it->path().extension() != kSuffix) continue;
     const absl::StatusOr<std::string> contents = ReadFile(it->path().string());
-    if (contents.ok() && record.ParseFromString(*contents)) {
+    if (contents.ok() && record.ParseFromString(*contents) &&
+        it->path().filename() == FileOf(record.id())) {
       records.push_back(std::move(record));
     }
   }

@@ -26,7 +26,8 @@ class MemberRecords {
   absl::Status Write(const MemberRecord& record) const;
   void Remove(int64_t id) const;
 
-  // All records, by id. Those that cannot be read are left out.
+  // All records, by id. Those that cannot be read, or whose id is not that of
+  // their file, are left out.
   std::vector<MemberRecord> Load() const;
 
   // Whether the next daemon on this machine goes on with the member: it

@@ -246,10 +246,12 @@ bool MemberTable::OnEvent(GangMembers::Id id, const v1::TrainerEvent& event,
   if (event.has_heartbeat()) {
     const v1::Heartbeat& beat = event.heartbeat();
     v1::MemberStatus& status = rank->status;
+    const std::string activity =
+        TruncateUtf8(beat.activity(), kMaxActivityBytes);
     if (beat.step() != status.step() || beat.stage() != status.stage() ||
         beat.collectives() != status.collectives() ||
         beat.collectives_begun() != status.collectives_begun() ||
-        beat.work() != rank->work || beat.activity() != status.activity()) {
+        beat.work() != rank->work || activity != status.activity()) {
       rank->progress_time = rank->heard_time;
     }
     rank->work = beat.work();
@@ -257,7 +259,7 @@ bool MemberTable::OnEvent(GangMembers::Id id, const v1::TrainerEvent& event,
     status.set_stage(beat.stage());
     status.set_collectives(beat.collectives());
     status.set_collectives_begun(beat.collectives_begun());
-    status.set_activity(TruncateUtf8(beat.activity(), kMaxActivityBytes));
+    status.set_activity(activity);
   } else if (event.has_metrics()) {
     rank->status.set_step(event.metrics().step());
   }

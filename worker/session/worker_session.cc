@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,10 +18,10 @@
 #include "common/status_macros.h"
 #include "common/steady_time.h"
 #include "common/version.h"
-#include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/time_util.h"
 #include "proto/resource_names.h"
 #include "worker/checkpoint/checkpoint_names.h"
+#include "worker/gang/event_line.h"
 #include "worker/gang/gang.h"
 #include "worker/gang/stray_processes.h"
 
@@ -166,24 +167,16 @@ void WorkerSession::Notify() {
 
 bool WorkerSession::OnLine(GangMembers::Id id, std::string_view line,
                            int64_t end) {
-  if (line.empty() || line[0] != '{') return false;
-  v1::TrainerEvent event;
-  google::protobuf::util::JsonParseOptions parse;
-  parse.ignore_unknown_fields = true;
-  if (!google::protobuf::util::JsonStringToMessage(
-           google::protobuf::StringPiece(line.data(), line.size()), &event,
-           parse)
-           .ok()) {
-    return false;
-  }
+  const std::optional<v1::TrainerEvent> event = ParseEventLine(line);
+  if (!event) return false;
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (event.has_checkpoint()) CopyCheckpoint(id, event.checkpoint());
-  if (event.has_metrics() && options_.metrics != nullptr) {
+  if (event->has_checkpoint()) CopyCheckpoint(id, event->checkpoint());
+  if (event->has_metrics() && options_.metrics != nullptr) {
     if (const auto rank = table_.Find(id)) {
-      options_.metrics->OnStep(rank->job(), event.metrics());
+      options_.metrics->OnStep(rank->job(), event->metrics());
     }
   }
-  if (table_.OnEvent(id, event, end)) Notify();
+  if (table_.OnEvent(id, *event, end)) Notify();
   return true;
 }
 

@@ -39,6 +39,16 @@ TEST(MountTableTest, TheLastMountOfAPointCounts) {
               UnorderedElementsAre("/new/x", "/data/x"));
 }
 
+TEST(MountTableTest, AMountMayShowAFolderThatIsGone) {
+  const MountTable table = MountTable::Parse(
+      "1 0 8:1 / / rw - ext4 a rw\n"
+      "2 1 8:1 /old//deleted /data rw - ext4 a rw\n");
+  EXPECT_THAT(table.NamesOf("/data/x"),
+              UnorderedElementsAre("/data/x", "/old/deleted/x"));
+  EXPECT_THAT(table.NamesOf("/old/deleted/x"),
+              UnorderedElementsAre("/data/x", "/old/deleted/x"));
+}
+
 TEST(MountTableTest, MalformedLinesArePassedOver) {
   for (const char* text : {"", "\n", "1 2 3 - 4 5", "1 0 8:1 / / rw ext4",
                            "1 0 8:1 / / rw -", "- - - - - -"}) {

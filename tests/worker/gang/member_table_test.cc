@@ -534,6 +534,21 @@ TEST_F(MemberTableTest, Complaint01_TellsForHowLongAMemberStandsStill) {
   EXPECT_EQ(Request().members(0).stalled().seconds(), 0);
 }
 
+// An activity that is cut in the status is the same one the next time.
+TEST_F(MemberTableTest, ALongActivityIsNoProgress) {
+  Answer({Assignment("jobs/a", 1, 1, 0)});
+  Starts();
+  v1::TrainerEvent event = Heartbeat(3);
+  event.mutable_heartbeat()->set_activity(std::string(1000, 'a'));
+  for (int i = 0; i <= 10; ++i) {
+    table_.OnEvent(1, event);
+    steady_ += absl::Seconds(2);
+    Request();
+  }
+  EXPECT_EQ(Request().members(0).activity().size(), 200u);
+  EXPECT_EQ(Request().members(0).stalled().seconds(), 22);
+}
+
 // This daemon was stopped for an hour, and could not read what members sent.
 TEST_F(MemberTableTest, Complaint03_OwnSilenceIsNotTheRanks) {
   Answer({Assignment("jobs/a", 1, 1, 0)});

@@ -30,6 +30,11 @@ absl::Status Bad(const std::string& key, const char* what) {
       absl::StrCat("model configuration: ", key, ": ", what));
 }
 
+absl::Status Impossible(const absl::Status& status) {
+  return absl::DataLossError(
+      absl::StrCat("model configuration: ", status.message()));
+}
+
 absl::StatusOr<int64_t> Integer(const Json& json, const char* key) {
   const auto found = json.find(key);
   if (found == json.end() || !found->is_number_integer()) {
@@ -279,23 +284,33 @@ absl::StatusOr<ModelConfig> ModelConfigFromJson(const Json& json) {
   if (layers == json.end() || !layers->is_object()) {
     return Bad("factorisation", "expected an object");
   }
-  for (const auto& [key, value] : layers->items()) {
-    if (!value.is_object()) return Bad("factorisation", "expected objects");
-    Factorisation& f = config.layers_by_name[key];
-    const std::string name = absl::StrCat("factorisation of ", key);
+  if (absl::Status status = CheckModelShape(config); !status.ok()) {
+    return Impossible(status);
+  }
+  // The model says which layers there are: errors name those, nothing else that
+  // the text holds.
+  for (const FactorisableLayer& layer : FactorisableLayers(config)) {
+    const std::string name = absl::StrCat("factorisation of ", layer.key);
+    const auto value = layers->find(layer.key);
+    if (value == layers->end() || !value->is_object()) {
+      return Bad(name, "expected an object");
+    }
+    Factorisation& f = config.layers_by_name[layer.key];
     ASSIGN_OR_RETURN(f.input_modes,
-                     Integers(value, name + ".input_modes", "input_modes"));
+                     Integers(*value, name + ".input_modes", "input_modes"));
     ASSIGN_OR_RETURN(f.output_modes,
-                     Integers(value, name + ".output_modes", "output_modes"));
-    ASSIGN_OR_RETURN(f.ranks, Integers(value, name + ".ranks", "ranks"));
-    const absl::StatusOr<bool> silu = Boolean(value, "silu", false);
+                     Integers(*value, name + ".output_modes", "output_modes"));
+    ASSIGN_OR_RETURN(f.ranks, Integers(*value, name + ".ranks", "ranks"));
+    const absl::StatusOr<bool> silu = Boolean(*value, "silu", false);
     if (!silu.ok()) return Bad(name + ".silu", "expected a boolean");
     f.silu = *silu;
-    ASSIGN_OR_RETURN(f.low_rank, LowRankFromJson(value, key));
+    ASSIGN_OR_RETURN(f.low_rank, LowRankFromJson(*value, layer.key));
+  }
+  if (layers->size() != config.layers_by_name.size()) {
+    return Bad("factorisation", "of layers that the model does not have");
   }
   if (absl::Status status = CheckModelConfig(config); !status.ok()) {
-    return absl::DataLossError(
-        absl::StrCat("model configuration: ", status.message()));
+    return Impossible(status);
   }
   return config;
 }

@@ -1,0 +1,23 @@
+// Parses the lines of JSON that members write as events.
+
+#include "worker/gang/event_line.h"
+
+#include "google/protobuf/util/json_util.h"
+
+namespace comera::worker {
+
+std::optional<v1::TrainerEvent> ParseEventLine(std::string_view line) {
+  if (line.empty() || line[0] != '{') return std::nullopt;
+  v1::TrainerEvent event;
+  google::protobuf::util::JsonParseOptions parse;
+  parse.ignore_unknown_fields = true;
+  if (!google::protobuf::util::JsonStringToMessage(
+           google::protobuf::StringPiece(line.data(), line.size()), &event,
+           parse)
+           .ok()) {
+    return std::nullopt;
+  }
+  return event;
+}
+
+}  // namespace comera::worker
