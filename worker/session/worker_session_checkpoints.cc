@@ -133,7 +133,8 @@ absl::Status WorkerSession::FetchCheckpoint(
   }
   RETURN_IF_ERROR(found.status());
   LOG(INFO) << "goes on job=" << rank.job() << " attempt=" << rank.attempt()
-            << " step=" << found->step << " from=\"" << found->from << "\"";
+            << " step=" << found->step << " saved_by=" << rank.start().attempt()
+            << " from=\"" << found->from << "\"";
   const std::lock_guard<std::mutex> lock(mutex_);
   shelf_.Scan(rank.job());
   Notify();

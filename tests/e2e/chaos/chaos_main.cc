@@ -46,13 +46,14 @@ struct Flags {
   uint64_t seed = 1;
   int jobs = 20, steps = 300, workers = 3, slots = 6, clock_jump_s = 20;
   std::string folder, faketime, old;
-  std::vector<std::string> only, allow_missing;
+  std::vector<std::string> only, specs, allow_missing;
   bool keep = false, sqlite = false, plain_jobs = false;
 };
 
 // What a run may lack, with the faults that then stay away.
-constexpr char kRoot[] = "root", kNftables[] = "nftables",
-               kFaketime[] = "libfaketime", kPostgres[] = "postgresql";
+constexpr char kRoot[] = "root", kNamespaces[] = "namespaces",
+               kNftables[] = "nftables", kFaketime[] = "libfaketime",
+               kPostgres[] = "postgresql";
 
 class Chaos {
  public:
@@ -62,7 +63,10 @@ class Chaos {
   // Returns the violations found.
   absl::StatusOr<std::vector<std::string>> Run() {
     RETURN_IF_ERROR(WriteTinyCorpus(folder_ + "/corpus"));
-    specs_ = ChaosSpecs(folder_ + "/corpus", flags_.steps, flags_.plain_jobs);
+    ASSIGN_OR_RETURN(specs_,
+                     SelectSpecs(ChaosSpecs(folder_ + "/corpus", flags_.steps,
+                                            flags_.plain_jobs),
+                                 {flags_.specs.begin(), flags_.specs.end()}));
     EnterNetwork();
     RETURN_IF_ERROR(StartDatabase());
     if (flags_.faketime.empty()) Miss(kFaketime, "clocks are left alone");
@@ -79,7 +83,9 @@ class Chaos {
     Note(absl::StrCat(
         "checked ", evidence.jobs.size(), " jobs and ", evidence.sweeps.size(),
         " sweeps in ", attempts, " attempts by ", events, " events, ", seen,
-        " sightings and ", evidence.starts.size(), " members' logs"));
+        " sightings, ", evidence.answers.size(), " leaders' answers, ",
+        evidence.fetches.size(), " fetched states and ", evidence.starts.size(),
+        " members' logs"));
     return violations;
   }
 
@@ -99,13 +105,14 @@ class Chaos {
     own_mounts_ =
         unshare(CLONE_NEWNS) == 0 &&
         mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
-    if (!own_mounts_) Miss(kRoot, "no mounts: disks are not filled");
+    if (!own_mounts_) Miss(kNamespaces, "no mounts: disks are not filled");
     auto network = ChaosNetwork::Enter(folder_ + "/network.log");
     if (network.ok()) {
       network_ = *std::move(network);
     } else {
-      Miss(kNftables, absl::StrCat("networks are left alone: ",
-                                   network.status().message()));
+      Miss(absl::IsNotFound(network.status()) ? kNftables : kNamespaces,
+           absl::StrCat("networks are left alone: ",
+                        network.status().message()));
     }
   }
 
@@ -191,7 +198,7 @@ class Chaos {
     options.database_addresses = Tries("database_silence");
     options.database = database_.get();
     options.faketime = flags_.faketime;
-    if (Tries("bad_disk")) {
+    if (Tries("bad_disk") || Tries("bad_coordinator_disk")) {
       options.disk_shim = Binary("tests/e2e/chaos/libdisk_shim.so");
     }
     options.old_programs = flags_.old;
@@ -222,15 +229,19 @@ class Chaos {
       jobs.addresses = cluster.addresses();
       jobs.under_way = flags_.jobs;
       jobs.meddle = true;
+      // One of jobs that may fail would fail.
+      jobs.sweeps = flags_.specs.empty();
       jobs.plain = flags_.plain_jobs;
+      jobs.store = cluster.store_folder();
       ChaosLoad load(jobs, specs_);
-      const Observer observer(cluster.addresses());
+      const Observer observer(cluster.addresses(), folder_ + "/observer.term");
       Disturb(chaos, &cluster, &load);
       evidence.accepted = load.accepted();
       evidence.accepted_sweeps = load.accepted_sweeps();
       evidence.wishes = load.wishes();
       evidence.wrong_answers = load.wrong_answers();
       evidence.sightings = observer.sightings();
+      evidence.answers = observer.answers();
       ASSIGN_OR_RETURN(evidence.sweeps, load.ReadSweeps());
     }
     Note("every job is final, or had its time; looking for leftovers");
@@ -241,9 +252,12 @@ class Chaos {
       violations_.push_back(absl::StrCat("orphans: ", ended.message()));
     }
     evidence.orphans = ProcessesNaming(options.folder);
+    evidence.mixed_versions = !flags_.old.empty();
     for (int i = 0; i < cluster.workers(); ++i) {
       RETURN_IF_ERROR(ReadMemberLogs(cluster.worker_folder(i), &evidence));
+      RETURN_IF_ERROR(ReadWorkerLog(cluster.LogPath(i), &evidence));
     }
+    RETURN_IF_ERROR(ReadWorkerLog(cluster.impostor_log(), &evidence));
     RETURN_IF_ERROR(ReadMemberLogs(cluster.impostor_folder(), &evidence));
     return evidence;
   }
@@ -284,6 +298,8 @@ class Chaos {
       absl::StrAppend(&counts, " ", kind, " ", count, ",");
     }
     Note("faults:" + counts);
+    violations_.insert(violations_.end(), faults.violations().begin(),
+                       faults.violations().end());
     if (faults.counts().count("unexpected end") > 0) {
       violations_.push_back("a daemon ended by itself");
     }
@@ -427,16 +443,20 @@ int main(int argc, char** argv) {
                      absl::StrJoin(comera::e2e::Faults::Kinds(), ", "))
       ->delimiter(',')
       ->check(CLI::IsMember(comera::e2e::Faults::Kinds()));
+  app.add_option("--specs", flags.specs,
+                 "only jobs of these names, with commas, and no sweeps "
+                 "(default: all)")
+      ->delimiter(',');
   app.add_flag("--plain_jobs", flags.plain_jobs,
                "only jobs that go on whatever happens, of an owner who only "
                "pauses and resumes them");
   app.add_option("--allow_missing", flags.allow_missing,
-                 "what may be missing, with commas: root, nftables, "
-                 "libfaketime, postgresql, or all; without this a run that "
-                 "lacks one ends")
+                 "what may be missing, with commas: root, namespaces (of "
+                 "networks and mounts), nftables, libfaketime, postgresql, or "
+                 "all; without this a run that lacks one ends")
       ->delimiter(',')
-      ->check(CLI::IsMember(
-          {"root", "nftables", "libfaketime", "postgresql", "all"}));
+      ->check(CLI::IsMember({"root", "namespaces", "nftables", "libfaketime",
+                             "postgresql", "all"}));
   app.add_option("--old", flags.old,
                  "folder with comera-server, comera-worker and comera-trainer "
                  "of another version, which the second coordinator and the "

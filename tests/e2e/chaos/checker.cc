@@ -12,6 +12,7 @@
 #include "proto/job_state.h"
 #include "tests/e2e/chaos/budget_check.h"
 #include "tests/e2e/chaos/progress_check.h"
+#include "tests/e2e/chaos/state_check.h"
 
 namespace comera::e2e {
 namespace {
@@ -156,6 +157,19 @@ void CheckKept(const Evidence& evidence, Violations* violations) {
       violations->push_back(
           absl::StrCat("kept: ", pinned, " was pinned, and is not any more"));
     }
+  }
+}
+
+void CheckAnswers(const Evidence& evidence, Violations* violations) {
+  std::set<std::string> found;
+  for (const Answer& answer : evidence.answers) {
+    if (answer.term >= answer.newest) continue;
+    // The same leader answers many requests.
+    const std::string violation = absl::StrCat(
+        "leaders: ", answer.coordinator, " answered in term ", answer.term,
+        " what was asked after an answer of term ", answer.newest,
+        answer.fenced ? ", and the workers' fence let it pass" : "");
+    if (found.insert(violation).second) violations->push_back(violation);
   }
 }
 
@@ -344,6 +358,8 @@ std::vector<std::string> Check(const Evidence& evidence,
   CheckAccepted(evidence, &violations);
   CheckSweeps(evidence, &violations);
   CheckKept(evidence, &violations);
+  CheckStates(evidence, &violations);
+  CheckAnswers(evidence, &violations);
   static const std::vector<v1::JobEvent>* const kNone =
       new std::vector<v1::JobEvent>;
   static const Wishes* const kNoWishes = new Wishes;

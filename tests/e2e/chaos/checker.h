@@ -36,6 +36,11 @@ absl::StatusOr<References> MakeReferences(const Evidence& evidence);
 //                step was trained twice; attempts and event numbers only rise
 //   monotonic    no client saw an attempt or a number of incidents fall
 //   progress     steps are given up aloud (ProgressCheck)
+//   states       an attempt goes on from the state that it was told of, and
+//   from
+//                none that was given up (CheckStates)
+//   leaders      no request that was sent once a newer leader had answered is
+//                answered by an older one
 //   budgets      retries are charged as the events tell (BudgetCheck), and no
 //                time limit ended a job before a client's own clock allows it
 //   losses       training loss of every step and final validation loss are

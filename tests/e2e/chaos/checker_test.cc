@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -15,6 +17,7 @@
 #include "gmock/gmock.h"
 #include "tests/client/fake_training_service.h"
 #include "tests/e2e/chaos/evidence.h"
+#include "tests/e2e/chaos/store_watch.h"
 #include "tests/e2e/process.h"
 
 namespace comera::e2e {
@@ -178,8 +181,26 @@ class CheckerTest : public ::testing::Test {
     ASSERT_OK(WriteFileAtomically(logs + "/2-0.log", log));
   }
 
+  // A line of the log of the worker that fetched a state.
+  void Fetch(const std::string& worker, int64_t attempt, int64_t step,
+             int64_t saved_by) {
+    absl::StrAppend(
+        &worker_logs_[worker],
+        "I20261120 19:00:00.000000 1 worker_session_checkpoints.cc:1] goes on "
+        "job=",
+        kJob, " attempt=", attempt, " step=", step, " saved_by=", saved_by,
+        " from=\"worker w2\"\n");
+  }
+
   std::vector<std::string> Violations() {
     Evidence evidence;
+    evidence.mixed_versions = mixed_versions_;
+    evidence.answers = answers_;
+    for (const auto& [worker, log] : worker_logs_) {
+      const std::string path = absl::StrCat(folder_, "/", worker, ".log");
+      EXPECT_OK(WriteFileAtomically(path, log));
+      EXPECT_OK(ReadWorkerLog(path, &evidence));
+    }
     evidence.accepted = accepted_;
     evidence.accepted_sweeps = accepted_sweeps_;
     evidence.jobs = {job_};
@@ -207,6 +228,9 @@ class CheckerTest : public ::testing::Test {
   std::vector<std::string> accepted_sweeps_;
   std::map<std::string, v1::Sweep> sweeps_;
   Wishes wishes_;
+  std::map<std::string, std::string> worker_logs_;
+  std::vector<Answer> answers_;
+  bool mixed_versions_ = false;
   std::vector<Sighting> sightings_ = {
       {v1::QUEUED, 0, 0}, {v1::RUNNING, 1, 0}, {v1::SUCCEEDED, 2, 1}};
   References references_;
@@ -389,6 +413,152 @@ TEST_F(CheckerTest, AJobThatStartsFromAnotherBeginsThereAgain) {
   EXPECT_THAT(Violations(), Not(Contains(StartsWith("progress: "))));
   Nth(v1::JobEvent::kRunInfo, 1).mutable_run_info()->set_resumed_from_step(1);
   EXPECT_THAT(Violations(), Contains(StartsWith("progress: ")));
+}
+
+TEST_F(CheckerTest, AnAttemptGoesOnFromAStateThatWasGivenUp) {
+  // The state of step 2 is that of the attempt before.
+  Fetch("worker0", 2, 2, 1);
+  EXPECT_THAT(Violations(), IsEmpty());
+  // The first attempt went on unseen, and saved more.
+  events_.pop_back();
+  Lose(2, v1::NODE_LOST);
+  Start(3);
+  Begin(3, 3);
+  State(3, v1::SUCCEEDED);
+  Fetch("worker1", 3, 3, 1);
+  const auto states = [this] {
+    std::vector<std::string> found;
+    for (const std::string& violation : Violations()) {
+      if (absl::StartsWith(violation, "states: ")) found.push_back(violation);
+    }
+    return found;
+  };
+  EXPECT_THAT(states(),
+              ElementsAre(HasSubstr("attempt 3 goes on from step 3 of attempt "
+                                    "1, which attempt 2 gave up")));
+  // The same step, saved by the attempt that trained it again.
+  worker_logs_.clear();
+  Fetch("worker1", 3, 3, 2);
+  EXPECT_THAT(states(), IsEmpty());
+  // Nothing was given up before the first attempt's own step.
+  worker_logs_.clear();
+  Nth(v1::JobEvent::kRunInfo, 2).mutable_run_info()->set_resumed_from_step(2);
+  Fetch("worker1", 3, 2, 1);
+  EXPECT_THAT(states(), IsEmpty());
+}
+
+TEST_F(CheckerTest, AWorkerChoosesTheState) {
+  Fetch("worker0", 2, 2, 0);
+  EXPECT_THAT(Violations(), ElementsAre(HasSubstr("was told of no state")));
+  mixed_versions_ = true;
+  EXPECT_THAT(Violations(), IsEmpty());
+}
+
+TEST_F(CheckerTest, AnAttemptBeginsFromAnotherStepThanItWasTold) {
+  Fetch("worker0", 2, 1, 1);
+  EXPECT_THAT(
+      Violations(),
+      ElementsAre(HasSubstr("go on from step 1 and began from step 2")));
+  worker_logs_.clear();
+  // An attempt that did not begin is not judged.
+  Fetch("worker0", 3, 1, 1);
+  EXPECT_THAT(Violations(), IsEmpty());
+  // The coordinator says so itself.
+  Nth(v1::JobEvent::kIncident, 0)
+      .mutable_incident()
+      ->set_message("attempt 2 was to go on from step 3 and began from step 2");
+  EXPECT_THAT(Violations(), ElementsAre(StartsWith("states: ")));
+  mixed_versions_ = true;
+  EXPECT_THAT(Violations(), IsEmpty());
+}
+
+TEST_F(CheckerTest, LinesOfOtherWorkersLogsAreNotRead) {
+  // An earlier version, a line that was cut short, and another line.
+  worker_logs_["worker0"] = absl::StrCat(
+      "] goes on job=", kJob, " attempt=2 step=1 from=\"this disk\"\n",
+      "] goes on job=", kJob, " attempt=2 step=1 saved_by=1 from",
+      "\n] fetched job=", kJob, " attempt=2 step=1 saved_by=1 from=\"w\"\n");
+  EXPECT_THAT(Violations(), IsEmpty());
+}
+
+TEST_F(CheckerTest, ALeaderAnswersAfterItsSuccessor) {
+  answers_ = {{"127.0.0.1:1", 3, 0, false},
+              {"127.0.0.1:2", 4, 3, false},
+              {"127.0.0.1:2", 4, 4, false}};
+  EXPECT_THAT(Violations(), IsEmpty());
+  answers_.push_back({"127.0.0.1:1", 3, 4, false});
+  answers_.push_back({"127.0.0.1:1", 3, 4, false});
+  EXPECT_THAT(Violations(),
+              ElementsAre(AllOf(HasSubstr("127.0.0.1:1 answered in term 3"),
+                                Not(HasSubstr("fence")))));
+  answers_.push_back({"127.0.0.1:1", 3, 4, true});
+  EXPECT_THAT(Violations(),
+              ElementsAre(StartsWith("leaders: "), HasSubstr("fence")));
+}
+
+// A store of checkpoints and what a client hears of one job.
+class StoreWatchTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = absl::StrCat(
+        ::testing::TempDir(), "/",
+        ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    watch_ = std::make_unique<StoreWatch>(folder_);
+    job_.set_name(kJob);
+    job_.set_state(v1::RUNNING);
+  }
+  std::string State() const {
+    return folder_ +
+           "/checkpoints/aaaaaaaaaaaa/step-000000000025.attempt-1.checkpoint";
+  }
+  void Save() {
+    ASSERT_OK(MakeDirectories(folder_ + "/checkpoints/aaaaaaaaaaaa"));
+    ASSERT_OK(WriteFileAtomically(State(), "state"));
+  }
+  void LookFor(int seconds) {
+    for (int i = 0; i < 2 * seconds; ++i) {
+      now_ += absl::Milliseconds(500);
+      watch_->Look({job_}, now_, now_);
+    }
+  }
+
+  std::string folder_;
+  std::unique_ptr<StoreWatch> watch_;
+  v1::Job job_;
+  absl::Time now_ = absl::FromUnixSeconds(1000);
+};
+
+TEST_F(StoreWatchTest, AJobLosesItsStates) {
+  LookFor(5);
+  Save();
+  LookFor(5);
+  EXPECT_THAT(watch_->violations(), IsEmpty());
+  std::remove(State().c_str());
+  LookFor(1);
+  // A later one takes nothing back.
+  Save();
+  LookFor(5);
+  EXPECT_THAT(watch_->violations(), ElementsAre(HasSubstr(kJob)));
+}
+
+TEST_F(StoreWatchTest, AJobThatHasEndedNeedsNone) {
+  Save();
+  LookFor(1);
+  std::remove(State().c_str());
+  // It had ended, which the client hears late.
+  LookFor(1);
+  job_.set_state(v1::CANCELLED);
+  LookFor(5);
+  job_.set_state(v1::RUNNING);
+  LookFor(5);
+  EXPECT_THAT(watch_->violations(), IsEmpty());
+  Save();
+  LookFor(1);
+  std::remove(State().c_str());
+  LookFor(1);
+  watch_->Look({}, now_, now_);
+  LookFor(5);
+  EXPECT_THAT(watch_->violations(), IsEmpty());
 }
 
 TEST_F(CheckerTest, AnAttemptIsChargedWithoutAnIncident) {

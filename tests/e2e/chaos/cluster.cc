@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 #include "common/files.h"
 #include "common/status_macros.h"
 #include "tests/e2e/chaos/evidence.h"
@@ -29,6 +31,10 @@ namespace {
 
 constexpr absl::Duration kStartLimit = absl::Seconds(60);
 constexpr absl::Duration kStopLimit = absl::Seconds(60);
+
+// Coordinators with less room than this on their disk take no changes. It is
+// far less than the small disk has.
+constexpr int64_t kMinFreeBytes = 16 << 20;
 
 // The first port of the coordinators in a network of their own.
 constexpr int kFirstPort = 7400;
@@ -84,7 +90,7 @@ absl::Status ChaosCluster::Begin() {
                                        ChaosNetwork::DatabaseAddress(i)));
     }
   }
-  RETURN_IF_ERROR(MakeDirectories(options_.folder + "/store"));
+  RETURN_IF_ERROR(MakeDirectories(store_folder()));
   for (int i = 0; i < options_.workers; ++i) {
     RETURN_IF_ERROR(MountDisk(worker_folder(i)));
   }
@@ -181,20 +187,42 @@ absl::Status ChaosCluster::SetClock(int which, absl::Duration offset) const {
       ClockFile(which), absl::StrCat(seconds < 0 ? "" : "+", seconds, "\n"));
 }
 
-absl::Status ChaosCluster::BreakDisk(int worker, absl::Duration delay,
+absl::Status ChaosCluster::BreakDisk(int which, absl::Duration delay,
                                      int percent) const {
   // The library compares it with the names that the kernel gives.
   std::error_code error;
   const std::string folder =
-      std::filesystem::canonical(worker_folder(worker), error).string();
+      std::filesystem::canonical(FolderOf(which), error).string();
   return WriteFileAtomically(
-      DiskFile(worker),
+      DiskFile(which),
       absl::StrCat(folder, "\t", absl::ToInt64Milliseconds(delay), "\t",
                    percent, "\n"));
 }
 
-absl::Status ChaosCluster::MendDisk(int worker) const {
-  return WriteFileAtomically(DiskFile(worker), "");
+absl::Status ChaosCluster::MendDisk(int which) const {
+  return WriteFileAtomically(DiskFile(which), "");
+}
+
+bool ChaosCluster::coordinator_disk_is_full() const {
+  std::error_code error;
+  const auto space = std::filesystem::space(server_folder(), error);
+  return !error && space.available < static_cast<uint64_t>(kMinFreeBytes);
+}
+
+void ChaosCluster::LoseMachine(int worker) {
+  Kill(worker);
+  // One that was just started may not be seen at once.
+  const absl::Time limit = absl::Now() + kStopLimit;
+  for (std::vector<pid_t> members = Members(worker);
+       !members.empty() && absl::Now() < limit; members = Members(worker)) {
+    for (const pid_t member : members) ::kill(member, SIGKILL);
+    absl::SleepFor(absl::Milliseconds(20));
+  }
+  // The folder itself may be a mount.
+  std::error_code error;
+  const std::filesystem::directory_iterator all(worker_folder(worker), error);
+  const std::vector<std::filesystem::path> files(begin(all), end(all));
+  for (const auto& file : files) std::filesystem::remove_all(file, error);
 }
 
 absl::StatusOr<int> ChaosCluster::Leader() const {
@@ -231,8 +259,8 @@ std::vector<std::string> ChaosCluster::CoordinatorCommand(
       "--http_listen=127.0.0.1:0", "--node_lost_after=10s",
       // States that only an impostor has saved do not come back.
       "--checkpoint_wait=30s", "--reattach_grace=20s",
-      // Far less than the small disk has.
-      "--min_free_bytes=16777216", "--disk_reserve_bytes=4194304"};
+      absl::StrCat("--min_free_bytes=", kMinFreeBytes),
+      "--disk_reserve_bytes=4194304"};
   const bool known = coordinator < static_cast<int>(addresses_.size());
   if (options_.network != nullptr) {
     // Reached at several loopback addresses, which nobody outside can reach.
@@ -266,7 +294,7 @@ std::vector<std::string> ChaosCluster::WorkerCommand(
       "--member_lease=20s",
       absl::StrCat("--data_dir=", folder),
       "--data_root=/",
-      absl::StrCat("--checkpoint_store=", options_.folder, "/store"),
+      absl::StrCat("--checkpoint_store=", store_folder()),
       absl::StrCat("--trainer=",
                    Program(worker, "worker/trainer/comera-trainer"))};
   if (options_.network != nullptr && options_.peer_addresses) {
@@ -277,14 +305,18 @@ std::vector<std::string> ChaosCluster::WorkerCommand(
 }
 
 void ChaosCluster::StartImpostor(int worker) {
-  impostor_ =
-      std::make_unique<Process>(WorkerCommand(worker, impostor_folder()),
-                                options_.folder + "/impostor.log");
+  impostor_ = std::make_unique<Process>(
+      WorkerCommand(worker, impostor_folder()), impostor_log());
+}
+
+bool ChaosCluster::ImpostorRuns() const {
+  return impostor_ != nullptr && !impostor_->Wait(absl::ZeroDuration());
 }
 
 void ChaosCluster::KillImpostor() {
   if (impostor_ == nullptr) return;
-  ::kill(impostor_->pid(), SIGKILL);
+  // The pid of one that has ended may be another's by now.
+  if (ImpostorRuns()) ::kill(impostor_->pid(), SIGKILL);
   impostor_->Wait(kStopLimit);
   impostor_.reset();
 }

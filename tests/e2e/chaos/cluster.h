@@ -65,14 +65,23 @@ class ChaosCluster {
 
   // The addresses of all coordinators, separated by commas.
   std::string addresses() const;
+  const std::vector<std::string>& coordinator_addresses() const {
+    return addresses_;
+  }
   std::string server_folder() const { return options_.folder + "/server"; }
+  // The shared store of checkpoints.
+  std::string store_folder() const { return options_.folder + "/store"; }
   std::string worker_folder(int worker) const;
   // The folder of workers under others' names.
   std::string impostor_folder() const { return options_.folder + "/impostor"; }
+  std::string impostor_log() const { return options_.folder + "/impostor.log"; }
   int workers() const { return options_.workers; }
   bool can_fill_disk(int which) const {
     return options_.disk_bytes > 0 && (which >= 0 || options_.coordinator_disk);
   }
+  // Whether the coordinators have less room on their disk than lets them take
+  // changes.
+  bool coordinator_disk_is_full() const;
   bool can_break_disks() const { return !options_.disk_shim.empty(); }
   bool has_clocks() const { return !options_.faketime.empty(); }
 
@@ -99,18 +108,25 @@ class ChaosCluster {
   // Reaps processes that ended by themselves.
   std::vector<Ended> Reap();
 
+  // The log of a daemon.
+  std::string LogPath(int which) const;
   // The pids of the worker's members.
   std::vector<pid_t> Members(int worker) const;
   // Coordinators share one folder.
   void FillDisk(int which) const;
   void FreeDisk(int which) const;
   // Lets writes and syncs below the folder take longer and fail, in percent.
-  absl::Status BreakDisk(int worker, absl::Duration delay, int percent) const;
-  absl::Status MendDisk(int worker) const;
+  // Only that one of the coordinators is concerned.
+  absl::Status BreakDisk(int which, absl::Duration delay, int percent) const;
+  absl::Status MendDisk(int which) const;
+  // Kills the worker with its members and removes all its files, as if another
+  // machine were to take its place.
+  void LoseMachine(int worker);
   // Sets the process's clock off, and those of its members.
   absl::Status SetClock(int which, absl::Duration offset) const;
   // Starts a second worker under the name of one that runs.
   void StartImpostor(int worker);
+  bool ImpostorRuns() const;
   void KillImpostor();
 
  private:
@@ -123,7 +139,6 @@ class ChaosCluster {
   std::vector<std::string> WorkerCommand(int worker,
                                          const std::string& folder) const;
   std::vector<std::string> CoordinatorCommand(int coordinator) const;
-  std::string LogPath(int which) const;
   std::string FolderOf(int which) const;
   std::string ClockFile(int which) const;
   std::string DiskFile(int which) const;

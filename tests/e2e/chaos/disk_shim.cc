@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,13 +77,14 @@ void Inspect() {
   }
   char* tab = strchr(text, '\t');
   char* second = tab == nullptr ? nullptr : strchr(tab + 1, '\t');
-  if (second == nullptr || tab == text) {
+  if (second == nullptr || tab == text ||
+      tab - text >= static_cast<ptrdiff_t>(sizeof(Faults::folder))) {
     faults.store(nullptr);
     return;
   }
   *tab = '\0';
   Faults& entry = entries[looks.fetch_add(1) % kEntries];
-  snprintf(entry.folder, sizeof(entry.folder), "%s", text);
+  memcpy(entry.folder, text, tab - text + 1);
   entry.delay_ms = atoi(tab + 1);
   entry.percent = atoi(second + 1);
   faults.store(&entry);

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -29,6 +30,7 @@ namespace fs = std::filesystem;
 constexpr absl::Duration kEventsLimit = absl::Seconds(20);
 
 constexpr char kStartLine[] = "] training job=";
+constexpr char kFetchLine[] = "] goes on job=";
 
 int CountStarts(const std::string& log) {
   int starts = 0;
@@ -36,6 +38,15 @@ int CountStarts(const std::string& log) {
     if (absl::StrContains(line, kStartLine)) ++starts;
   }
   return starts;
+}
+
+// The value of " key=" in the line; empty: it has none.
+std::string ValueOf(absl::string_view line, const std::string& key) {
+  const std::string start = absl::StrCat(" ", key, "=");
+  const size_t at = line.find(start);
+  if (at == absl::string_view::npos) return "";
+  line.remove_prefix(at + start.size());
+  return std::string(line.substr(0, line.find(' ')));
 }
 
 // Downloads a file and reads it as what it is.
@@ -89,6 +100,26 @@ absl::Status ReadMemberLogs(const std::string& worker_folder,
       ASSIGN_OR_RETURN(const std::string text, ReadFile(log.path().string()));
       const int starts = CountStarts(text);
       if (starts > 0) evidence->starts[{name, attempt, rank}] += starts;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadWorkerLog(const std::string& path, Evidence* evidence) {
+  std::error_code error;
+  if (!fs::exists(path, error)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (!absl::StrContains(line, kFetchLine)) continue;
+    StateFetch fetch;
+    fetch.job = ValueOf(line, "job");
+    // A worker of an earlier version does not say who saved it, and the last
+    // line of one that was killed may be cut short.
+    if (absl::SimpleAtoi(ValueOf(line, "attempt"), &fetch.attempt) &&
+        absl::SimpleAtoi(ValueOf(line, "step"), &fetch.step) &&
+        absl::SimpleAtoi(ValueOf(line, "saved_by"), &fetch.saved_by) &&
+        !ValueOf(line, "from").empty()) {
+      evidence->fetches.push_back(std::move(fetch));
     }
   }
   return absl::OkStatus();

@@ -51,6 +51,27 @@ struct Wishes {
   std::set<std::string> pinned;
 };
 
+// A worker's word that it has the state from which an attempt is to go on.
+struct StateFetch {
+  std::string job;
+  int64_t attempt = 0;
+  // -1: it found none.
+  int64_t step = -1;
+  // The attempt that saved it; 0: the coordinator did not name the state.
+  int64_t saved_by = 0;
+};
+
+// An answer of a coordinator that leads.
+struct Answer {
+  std::string coordinator;
+  // The number of its leadership.
+  int64_t term = 0;
+  // The highest number that had been received when the request was sent.
+  int64_t newest = 0;
+  // Whether it passed the fence by which workers refuse old answers.
+  bool fenced = false;
+};
+
 struct Evidence {
   // The accepted submissions as clients know them: request id and job name.
   std::map<std::string, std::string> accepted;
@@ -76,6 +97,14 @@ struct Evidence {
   using Starts = std::map<std::tuple<std::string, int64_t, int>, int>;
   Starts log_starts;
   Starts starts;
+  // What the workers' logs say of the states that attempts go on from. No
+  // client sees by which attempt a state was saved.
+  std::vector<StateFetch> fetches;
+  // Answers with the numbers of their leaderships, in the order in which one
+  // client got them.
+  std::vector<Answer> answers;
+  // Whether some of the programs are of another version.
+  bool mixed_versions = false;
   // One line per model file that a client cannot download as its job tells.
   std::vector<std::string> bad_models;
   // The command lines of processes that were left running. No client sees
@@ -100,6 +129,10 @@ void CheckModels(client::TrainingClient* client, const std::string& folder,
 // folder. Unavailable: a log cannot be read.
 absl::Status ReadMemberLogs(const std::string& worker_folder,
                             Evidence* evidence);
+
+// Reads a worker's own log; none counts as empty. Unavailable: it cannot be
+// read.
+absl::Status ReadWorkerLog(const std::string& path, Evidence* evidence);
 
 // Returns the command lines of other processes that name the folder.
 std::vector<std::string> ProcessesNaming(const std::string& folder);

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "tests/e2e/chaos/writes_health.h"
 
 namespace comera::e2e {
 namespace {
@@ -17,6 +19,20 @@ namespace {
 // The mean time for which a member is stopped: mostly shorter than what counts
 // as a hang, sometimes far longer.
 constexpr absl::Duration kHang = absl::Seconds(45);
+
+// Long enough for a coordinator to delete what it believes to have expired.
+constexpr absl::Duration kSweep = absl::Seconds(90);
+
+// For how long the end of a process may come later than its cause.
+constexpr absl::Duration kAftermath = absl::Seconds(60);
+
+// A coordinator looks at its disk every second.
+constexpr absl::Duration kDiskNoticed = absl::Seconds(4);
+constexpr absl::Duration kMoment = absl::Seconds(2);
+
+// Two workers of one name know of each other after so long on any machine that
+// the test can run on, if nothing else disturbs them.
+constexpr absl::Duration kBothSeen = absl::Seconds(20);
 
 std::string Seconds(absl::Duration duration) {
   return absl::FormatDuration(absl::Trunc(duration, absl::Milliseconds(100)));
@@ -30,7 +46,8 @@ Faults::Faults(const Options& options, ChaosCluster* cluster,
       cluster_(cluster),
       note_(std::move(note)),
       random_(options.seed),
-      holder_away_(cluster->addresses()) {}
+      holder_away_(cluster->addresses()),
+      late_upload_(cluster->addresses()) {}
 
 const std::vector<Faults::Kind>& Faults::AllKinds() {
   static const auto* const kinds = new std::vector<Kind>{
@@ -41,7 +58,9 @@ const std::vector<Faults::Kind>& Faults::AllKinds() {
       {"holder", 2, &Faults::ClaimHolder},
       {"full_disk", 1, &Faults::FillWorkerDisk},
       {"full_coordinator_disk", 1, &Faults::FillCoordinatorDisk},
-      {"bad_disk", 1, &Faults::BreakDisk},
+      {"bad_disk", 1, &Faults::BreakWorkerDisk},
+      {"bad_coordinator_disk", 1, &Faults::BreakCoordinatorDisk},
+      {"lost_disk", 1, &Faults::LoseDisk},
       {"clock", 1, &Faults::MoveClock},
       {"start_clock", 1, &Faults::StartWithWrongClock},
       {"silence", 2, &Faults::SilenceWorker},
@@ -51,6 +70,7 @@ const std::vector<Faults::Kind>& Faults::AllKinds() {
       {"delay", 1, &Faults::DelayPackets},
       {"database", 1, &Faults::StrikeDatabase},
       {"impostor", 1, &Faults::StartImpostor},
+      {"late_upload", 1, &Faults::UploadLate},
   };
   return *kinds;
 }
@@ -85,16 +105,13 @@ void Faults::Step(absl::Time now) {
   // No process should end by itself, except for another one of its name; one
   // that does is restarted.
   for (const ChaosCluster::Ended& ended : cluster_->Reap()) {
-    // A worker may refuse to start from a disk that fails.
-    const bool gave_way = ended.gave_way || bad_disk_[ended.which];
+    const bool gave_way = MayEnd(ended, now);
     note_(absl::StrCat(gave_way ? "gave way: " : "UNEXPECTED: ", ended.what));
     ++counts_[gave_way ? "gave way" : "unexpected end"];
   }
   for (int which = -cluster_->coordinators(); which < cluster_->workers();
        ++which) {
-    if (cluster_->Pid(which) == 0 && !down_[which]) {
-      cluster_->Start(which).IgnoreError();
-    }
+    if (cluster_->Pid(which) == 0 && !down_[which]) StartAgain(which);
   }
   WatchHolder(now);
   if (healed_ || now < next_) return;
@@ -103,6 +120,23 @@ void Faults::Step(absl::Time now) {
   const double share =
       absl::ToDoubleSeconds(Draw(absl::Milliseconds(1), absl::Seconds(1)));
   next_ = now - options_.interval * std::log(share);
+}
+
+bool Faults::MayEnd(const ChaosCluster::Ended& ended, absl::Time now) {
+  // A worker may refuse to start from a disk that fails, and a coordinator ends
+  // when it cannot store what it has to.
+  if (bad_disk_[ended.which] || now < may_end_until_[ended.which]) return true;
+  if (!ended.gave_way || ended.which < 0) return ended.gave_way;
+  // Nobody but an impostor takes a name over. A leader that is new may mistake
+  // the last words of a worker that was killed for those of its successor.
+  return options_.database != nullptr ||
+         now < may_give_way_until_[ended.which] ||
+         now < coordinator_started_ + 3 * kAftermath;
+}
+
+void Faults::StartAgain(int which) {
+  if (which < 0) coordinator_started_ = absl::Now();
+  cluster_->Start(which).IgnoreError();
 }
 
 void Faults::Heal() {
@@ -167,7 +201,7 @@ void Faults::KillFor(int which, absl::Duration pause, absl::Time now) {
   note_(absl::StrCat("kill -9 ", name, " for ", Seconds(pause)));
   cluster_->Kill(which);
   Later(now + pause, "start " + name, [this, which] {
-    cluster_->Start(which).IgnoreError();
+    StartAgain(which);
     down_[which] = false;
   });
 }
@@ -187,7 +221,10 @@ void Faults::StartWithWrongClock(absl::Time now) {
   const int count = cluster_->coordinators() + cluster_->workers();
   const int which = DrawInt(count) - cluster_->coordinators();
   const bool ahead = DrawInt(2) == 0;
-  const absl::Duration pause = Draw(absl::Seconds(5), absl::Seconds(20));
+  // A coordinator looks for what has expired a minute after its start.
+  const bool expires = which < 0 && ahead && DrawInt(2) == 0;
+  const absl::Duration pause =
+      expires ? kSweep : Draw(absl::Seconds(5), absl::Seconds(20));
   if (!cluster_->has_clocks() || down_[which] || wrong_clock_[which]) return;
   const std::string name = cluster_->Name(which);
   note_(absl::StrCat(name, " starts anew with its clock ",
@@ -198,7 +235,7 @@ void Faults::StartWithWrongClock(absl::Time now) {
     cluster_->Signal(which, SIGCONT);
     cluster_->Kill(which);
     cluster_->SetClock(which, offset).IgnoreError();
-    cluster_->Start(which).IgnoreError();
+    StartAgain(which);
     wrong_clock_[which] = offset != absl::ZeroDuration();
   };
   start(ahead ? absl::Hours(24 * 31) : -absl::Hours(1));
@@ -280,33 +317,89 @@ void Faults::FillDisk(int which, absl::Time now) {
   note_(absl::StrCat("disk of ", whose, " is full for ", Seconds(pause)));
   ++counts_[which < 0 ? "coordinators' disk full" : "worker's disk full"];
   cluster_->FillDisk(which);
-  Later(now + pause, "room on the disk of " + whose,
-        [this, which] { cluster_->FreeDisk(which); });
+  const bool noticed = which < 0 && pause >= kDiskNoticed;
+  Later(now + pause, "room on the disk of " + whose, [this, which, noticed] {
+    // Heal() comes too early.
+    if (noticed && !healed_) CheckReadOnly();
+    cluster_->FreeDisk(which);
+  });
 }
 
-void Faults::BreakDisk(absl::Time now) {
-  const int worker = DrawInt(cluster_->workers());
+void Faults::CheckReadOnly() {
+  if (!cluster_->coordinator_disk_is_full()) return;
+  for (const std::string& address : cluster_->coordinator_addresses()) {
+    if (!SaysWritable(address)) continue;
+    // One that stood still until now has a moment to look at its disk.
+    absl::SleepFor(kMoment);
+    if (!SaysWritable(address) || !cluster_->coordinator_disk_is_full()) {
+      continue;
+    }
+    violations_.push_back(absl::StrCat(
+        "full disk: ", address, " says that it takes changes, though its disk ",
+        "is full for at least ", Seconds(kDiskNoticed)));
+  }
+}
+
+void Faults::BreakWorkerDisk(absl::Time now) {
+  BreakDisk(DrawInt(cluster_->workers()), now);
+}
+
+void Faults::BreakCoordinatorDisk(absl::Time now) {
+  BreakDisk(ChaosCluster::kCoordinator - DrawInt(cluster_->coordinators()),
+            now);
+}
+
+void Faults::BreakDisk(int which, absl::Time now) {
   const bool slow = DrawInt(2) == 0;
   const absl::Duration delay = Draw(absl::Milliseconds(5), absl::Seconds(2));
   const int percent = 1 + DrawInt(100);
   const absl::Duration pause = Draw(absl::Seconds(1), absl::Seconds(8));
-  if (!cluster_->can_break_disks() || bad_disk_[worker]) return;
-  bad_disk_[worker] = true;
-  const std::string name = cluster_->Name(worker);
+  if (!cluster_->can_break_disks() || bad_disk_[which]) return;
+  bad_disk_[which] = true;
+  const std::string name = cluster_->Name(which);
   note_(absl::StrCat("the disk of ", name,
                      slow
                          ? " takes " + Seconds(delay) + " longer for each write"
                          : absl::StrCat(" fails ", percent, "% of writes"),
                      ", for ", Seconds(pause)));
-  ++counts_[slow ? "slow disk" : "failing disk"];
+  ++counts_[absl::StrCat(slow ? "slow" : "failing",
+                         which < 0 ? " coordinator's" : "", " disk")];
   cluster_
-      ->BreakDisk(worker, slow ? delay : absl::ZeroDuration(),
+      ->BreakDisk(which, slow ? delay : absl::ZeroDuration(),
                   slow ? 0 : percent)
       .IgnoreError();
-  Later(now + pause, "the disk of " + name + " works", [this, worker] {
-    cluster_->MendDisk(worker).IgnoreError();
-    bad_disk_[worker] = false;
+  Later(now + pause, "the disk of " + name + " works", [this, which] {
+    cluster_->MendDisk(which).IgnoreError();
+    bad_disk_[which] = false;
+    may_end_until_[which] = absl::Now() + kAftermath;
   });
+}
+
+void Faults::LoseDisk(absl::Time now) {
+  const int worker = DrawInt(cluster_->workers());
+  const absl::Duration pause = Draw(absl::Milliseconds(200), absl::Seconds(5));
+  if (down_[worker]) return;
+  down_[worker] = true;
+  const std::string name = cluster_->Name(worker);
+  note_(
+      absl::StrCat(name, " and all its files are gone, for ", Seconds(pause)));
+  ++counts_["lost disk"];
+  cluster_->LoseMachine(worker);
+  Later(now + pause, "start " + name + " with an empty disk", [this, worker] {
+    StartAgain(worker);
+    down_[worker] = false;
+  });
+}
+
+void Faults::UploadLate(absl::Time) {
+  const std::string job = late_upload_.Send();
+  if (job.empty()) return;
+  note_(absl::StrCat("an upload of an attempt of ", job,
+                     " before this one arrives"));
+  ++counts_["late upload"];
+  if (!late_upload_.violation().empty()) {
+    violations_.push_back("once: " + late_upload_.violation());
+  }
 }
 
 void Faults::MoveClock(absl::Time now) {
@@ -488,17 +581,30 @@ void Faults::StrikeDatabase(absl::Time now) {
 
 void Faults::StartImpostor(absl::Time now) {
   const int worker = DrawInt(cluster_->workers());
-  const absl::Duration pause = Draw(absl::Seconds(2), absl::Seconds(12));
+  // Where nothing else happens, one of the two has to end.
+  const bool alone = options_.only == std::set<std::string>{"impostor"};
+  const absl::Duration pause = Draw(absl::Seconds(2), absl::Seconds(12)) +
+                               (alone ? kBothSeen : absl::ZeroDuration());
   if (impostor_) return;
   impostor_ = true;
+  may_give_way_until_[worker] = absl::InfiniteFuture();
+  const pid_t first = cluster_->Pid(worker);
   note_(absl::StrCat("a second ", cluster_->Name(worker), " for ",
                      Seconds(pause)));
   ++counts_["duplicate name"];
   cluster_->StartImpostor(worker);
-  Later(now + pause, "kill -9 the second " + cluster_->Name(worker), [this] {
-    cluster_->KillImpostor();
-    impostor_ = false;
-  });
+  Later(now + pause, "kill -9 the second " + cluster_->Name(worker),
+        [this, worker, alone, first] {
+          if (alone && !healed_ && first != 0 &&
+              cluster_->Pid(worker) == first && cluster_->ImpostorRuns()) {
+            violations_.push_back(absl::StrCat(
+                "once: two workers called ", cluster_->Name(worker),
+                " ran for ", Seconds(kBothSeen), ", and neither gave way"));
+          }
+          cluster_->KillImpostor();
+          may_give_way_until_[worker] = absl::Now() + kAftermath;
+          impostor_ = false;
+        });
 }
 
 }  // namespace comera::e2e

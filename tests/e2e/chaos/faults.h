@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "tests/e2e/chaos/cluster.h"
 #include "tests/e2e/chaos/holder_away.h"
+#include "tests/e2e/chaos/late_upload.h"
 #include "tests/e2e/chaos/network.h"
 #include "tests/e2e/chaos/proxy.h"
 
@@ -20,9 +21,10 @@ namespace comera::e2e {
 // time later: SIGKILL and SIGSTOP of coordinators, workers, members and the
 // database, full, slow and failing disks, clocks that jump or are wrong from
 // the start, networks that lose packets, delay them or go silent in one
-// direction, second workers of the same name, holders of checkpoints that are
-// away when they are needed. A seed determines the decisions; their effect
-// depends on what runs at the time. Not thread-safe.
+// direction, second workers of the same name, workers that lose their disk,
+// holders of checkpoints that are away when they are needed, uploads that
+// arrive when their attempt is over. A seed determines the decisions; their
+// effect depends on what runs at the time. Not thread-safe.
 class Faults {
  public:
   struct Options {
@@ -52,6 +54,8 @@ class Faults {
   void Heal();
   // The number of faults of each kind.
   const std::map<std::string, int>& counts() const { return counts_; }
+  // What the service did wrong while it was disturbed, one sentence each.
+  const std::vector<std::string>& violations() const { return violations_; }
 
  private:
   struct Undo {
@@ -71,6 +75,9 @@ class Faults {
   void StrikeCoordinator(absl::Time now);
   void StrikeWorker(absl::Time now);
   void StopLeader(absl::Time now);
+  // Whether the daemon may end by itself now.
+  bool MayEnd(const ChaosCluster::Ended& ended, absl::Time now);
+  void StartAgain(int which);
   void StrikeProcess(int which, absl::Time now);
   void KillFor(int which, absl::Duration pause, absl::Time now);
   void StopFor(int which, absl::Duration pause, absl::Time now);
@@ -78,7 +85,13 @@ class Faults {
   void FillWorkerDisk(absl::Time now);
   void FillCoordinatorDisk(absl::Time now);
   void FillDisk(int which, absl::Time now);
-  void BreakDisk(absl::Time now);
+  // Looks whether the coordinators say that they take no changes.
+  void CheckReadOnly();
+  void BreakWorkerDisk(absl::Time now);
+  void BreakCoordinatorDisk(absl::Time now);
+  void BreakDisk(int which, absl::Time now);
+  void LoseDisk(absl::Time now);
+  void UploadLate(absl::Time now);
   void MoveClock(absl::Time now);
   void StartWithWrongClock(absl::Time now);
   void SilenceWorker(absl::Time now);
@@ -104,13 +117,20 @@ class Faults {
   const std::function<void(const std::string&)> note_;
   std::mt19937_64 random_;
   HolderAway holder_away_;
+  LateUpload late_upload_;
   bool healed_ = false;
   absl::Time next_ = absl::InfinitePast();
   std::vector<Undo> undo_;
   // Processes that are stopped or dead and therefore not chosen again.
   std::map<int, bool> down_;
-  // Workers whose disk fails, which may end at their start.
+  // Processes whose disk fails, and until when they may therefore end.
   std::map<int, bool> bad_disk_;
+  std::map<int, absl::Time> may_end_until_;
+  // Until when a worker may give way to an impostor.
+  std::map<int, absl::Time> may_give_way_until_;
+  // When a coordinator was last started: it does not know which workers were
+  // replaced before.
+  absl::Time coordinator_started_ = absl::InfinitePast();
   // Processes whose clock was wrong when they started.
   std::map<int, bool> wrong_clock_;
   // Addresses, and groups of the proxy, that are cut off.
@@ -119,6 +139,7 @@ class Faults {
   bool losing_ = false, delaying_ = false, database_down_ = false,
        impostor_ = false;
   std::map<std::string, int> counts_;
+  std::vector<std::string> violations_;
 };
 
 }  // namespace comera::e2e

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "client/dataset_client.h"
 #include "client/local_files.h"
 #include "common/status_macros.h"
@@ -51,6 +52,7 @@ ChaosLoad::ChaosLoad(const Options& options, std::vector<v1::JobSpec> specs)
                                               ChaosClientOptions())),
       sweeps_(AnyCoordinator(options.addresses), ChaosClientOptions()),
       owner_(client_.get(), options.addresses, options.plain),
+      store_watch_(options.store),
       specs_(std::move(specs)) {
   thread_ = std::thread([this] { Loop(); });
 }
@@ -81,18 +83,21 @@ void ChaosLoad::Loop() {
 }
 
 void ChaosLoad::Round() {
+  const absl::Time asked = absl::Now();
   const auto jobs =
       client_->List({v1::QUEUED, v1::STARTING, v1::RUNNING, v1::CANCELLING,
                      v1::PAUSED, v1::FAILED, v1::CANCELLED},
                     0);
   if (!jobs.ok()) return;
+  if (!options_.store.empty()) store_watch_.Look(*jobs, asked, absl::Now());
   bool finishing;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     finishing = finishing_;
   }
   if (options_.meddle) {
-    if (unsure_of_sweep_ || (!finishing && round_ % kSweepEvery == 1)) {
+    if (unsure_of_sweep_ ||
+        (options_.sweeps && !finishing && round_ % kSweepEvery == 1)) {
       SubmitSweep();
     }
     owner_.Act(*jobs, finishing);
@@ -113,6 +118,9 @@ void ChaosLoad::Round() {
     idle_ = idle;
     wishes_ = owner_.wishes();
     wrong_answers_ = owner_.wrong_answers();
+    for (const std::string& violation : store_watch_.violations()) {
+      wrong_answers_.push_back(violation);
+    }
   }
   changed_.notify_all();
   while (under_way++ < options_.under_way) {

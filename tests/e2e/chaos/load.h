@@ -18,6 +18,7 @@
 #include "comera/v1/sweep_service.pb.h"
 #include "tests/e2e/chaos/evidence.h"
 #include "tests/e2e/chaos/owner.h"
+#include "tests/e2e/chaos/store_watch.h"
 
 namespace grpc {
 class Channel;
@@ -48,8 +49,13 @@ class ChaosLoad {
     int under_way = 20;
     // The number of jobs to submit; 0 means as many as time allows.
     int total = 0;
-    // Whether to act as the jobs' owner, and to submit sweeps.
+    // Whether to act as the jobs' owner.
     bool meddle = false;
+    // Whether to submit sweeps, of the first specification.
+    bool sweeps = false;
+    // The shared store of checkpoints, which is looked at while jobs run;
+    // empty: it is not.
+    std::string store;
     // Whether the owner only pauses and resumes jobs, and none starts from
     // another.
     bool plain = false;
@@ -88,7 +94,8 @@ class ChaosLoad {
   const Options options_;
   const std::unique_ptr<client::TrainingClient> client_;
   client::SweepClient sweeps_;
-  JobOwner owner_;  // used by the thread alone
+  JobOwner owner_;          // used by the thread alone
+  StoreWatch store_watch_;  // used by the thread alone
   const std::vector<v1::JobSpec> specs_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;

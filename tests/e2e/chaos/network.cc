@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<ChaosNetwork>> ChaosNetwork::Enter(
   }
   for (const char* program : {"/usr/sbin/nft", "/usr/sbin/ip"}) {
     if (access(program, X_OK) != 0) {
-      return absl::UnavailableError(absl::StrCat(program, " is missing"));
+      return absl::NotFoundError(absl::StrCat(program, " is missing"));
     }
   }
   if (unshare(CLONE_NEWNET) != 0) {

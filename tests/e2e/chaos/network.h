@@ -19,7 +19,8 @@ namespace comera::e2e {
 class ChaosNetwork {
  public:
   // Moves the calling process into the namespace; call it before threads start.
-  // Unavailable: not root, or the kernel or nftables lacks a feature.
+  // NotFound: a program is missing. Unavailable: not root, or the kernel or
+  // nftables lacks a feature.
   // `log_path` receives the output of commands.
   static absl::StatusOr<std::unique_ptr<ChaosNetwork>> Enter(
       const std::string& log_path);

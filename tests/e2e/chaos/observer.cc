@@ -16,9 +16,11 @@ constexpr auto kInterval = std::chrono::milliseconds(300);
 
 }  // namespace
 
-Observer::Observer(const std::string& addresses) {
-  for (absl::string_view address : absl::StrSplit(addresses, ',')) {
-    const std::string text(address);
+Observer::Observer(const std::string& addresses,
+                   const std::string& fence_path) {
+  const std::vector<std::string> all = absl::StrSplit(addresses, ',');
+  terms_ = std::make_unique<TermClient>(all, fence_path);
+  for (const std::string& text : all) {
     sources_.push_back(
         {text, client::TrainingClient::Connect(text, ChaosClientOptions())});
   }
@@ -38,12 +40,17 @@ Observer::~Observer() {
 void Observer::Loop() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stopping_) {
-    for (const Source& source : sources_) {
+    for (size_t i = 0; i < sources_.size() && !stopping_; ++i) {
+      const Source& source = sources_[i];
       lock.unlock();
+      terms_->Ask(i);
       const absl::Time asked = absl::Now();
       const auto jobs = source.client->List({}, 0);
       const absl::Time told = absl::Now();
       lock.lock();
+      const std::vector<Answer>& answers = terms_->answers();
+      answers_.insert(answers_.end(), answers.begin() + answers_.size(),
+                      answers.end());
       if (!jobs.ok()) continue;
       for (const v1::Job& job : *jobs) {
         std::vector<Sighting>& seen =
@@ -57,6 +64,11 @@ void Observer::Loop() {
     }
     changed_.wait_for(lock, kInterval, [this] { return stopping_; });
   }
+}
+
+std::vector<Answer> Observer::answers() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return answers_;
 }
 
 std::map<std::string, std::vector<Sighting>> Observer::sightings() const {

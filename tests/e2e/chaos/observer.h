@@ -11,6 +11,7 @@
 
 #include "client/training_client.h"
 #include "tests/e2e/chaos/evidence.h"
+#include "tests/e2e/chaos/term_client.h"
 
 namespace comera::e2e {
 
@@ -18,13 +19,16 @@ namespace comera::e2e {
 // of its own, and keeps what changes, as a dashboard would see it.
 class Observer {
  public:
-  // The coordinators' addresses, separated by commas.
-  explicit Observer(const std::string& addresses);
+  // The coordinators' addresses, separated by commas; `fence_path` is that of
+  // TermClient.
+  Observer(const std::string& addresses, const std::string& fence_path);
   ~Observer();
 
   // What each coordinator said of each job. Coordinators that follow lag behind
   // the one that leads, so they are told apart.
   std::map<std::string, std::vector<Sighting>> sightings() const;
+  // In which leadership each answer was given.
+  std::vector<Answer> answers() const;
 
  private:
   void Loop();
@@ -38,6 +42,8 @@ class Observer {
   std::condition_variable changed_;
   bool stopping_ = false;                                   // guarded by mutex_
   std::map<std::string, std::vector<Sighting>> sightings_;  // guarded by mutex_
+  std::vector<Answer> answers_;                             // guarded by mutex_
+  std::unique_ptr<TermClient> terms_;  // used by the thread alone
   std::thread thread_;
 };
 

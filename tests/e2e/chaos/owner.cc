@@ -26,6 +26,7 @@ JobOwner::JobOwner(client::TrainingClient* client, const std::string& addresses,
       plain_(plain) {}
 
 void JobOwner::Act(const std::vector<v1::Job>& jobs, bool finishing) {
+  NoteStates(jobs);
   if (finishing || round_ % kResumeEvery == 0) {
     for (const v1::Job& job : jobs) HaveGoOn(job);
   }
@@ -34,6 +35,16 @@ void JobOwner::Act(const std::vector<v1::Job>& jobs, bool finishing) {
     if (!plain_) Keep();
   }
   ++round_;
+}
+
+void JobOwner::NoteStates(const std::vector<v1::Job>& jobs) {
+  for (const v1::Job& job : jobs) {
+    if (!IsFinal(job.state())) {
+      ended_with_state_.erase(job.name());
+    } else if (!job.checkpoints().empty()) {
+      ended_with_state_.insert(job.name());
+    }
+  }
 }
 
 bool JobOwner::MayGoOn(const v1::Job& job) const {
@@ -58,8 +69,18 @@ void JobOwner::HaveGoOn(const v1::Job& job) {
 void JobOwner::Reopen(const v1::Job& job) {
   ++wishes_[job.name()].reopens;
   absl::Status status = client_->Resume(job.name()).status();
-  if (!absl::IsFailedPrecondition(status)) return;
+  if (!absl::IsFailedPrecondition(status)) {
+    // It may have gone on, and given its checkpoint up.
+    ended_with_state_.erase(job.name());
+    return;
+  }
   if (absl::StrContains(status.message(), "keeps no checkpoint")) {
+    // The service keeps what a job needs to go on for days.
+    if (ended_with_state_.erase(job.name()) > 0) {
+      wrong_answers_.push_back(absl::StrCat(
+          job.name(), " had ended with a checkpoint, and going on with it was ",
+          "answered ", status.ToString()));
+    }
     ++wishes_[job.name()].start_overs;
     status = client_->Resume(job.name(), /*start_over=*/true).status();
   }

@@ -38,6 +38,7 @@ class JobOwner {
   }
 
  private:
+  void NoteStates(const std::vector<v1::Job>& jobs);
   void HaveGoOn(const v1::Job& job);
   void Reopen(const v1::Job& job);
   void Interrupt(const std::vector<v1::Job>& jobs);
@@ -53,6 +54,9 @@ class JobOwner {
   std::vector<std::string> wrong_answers_;
   // How often a job waited for its owner's word.
   std::map<std::string, int> asked_;
+  // Jobs that had a checkpoint when they were seen to have ended, and that
+  // nobody asked to go on since.
+  std::set<std::string> ended_with_state_;
   // Ended jobs that do not go on.
   std::set<std::string> settled_;
   // Jobs that were pinned or deleted, or may have been.

@@ -110,11 +110,30 @@ std::vector<v1::JobSpec> ChaosSpecs(const std::string& corpus, int steps,
   add(spec, "limited");
   spec = base;
   spec.mutable_retries()->set_infrastructure(kFewRetries);
+  // It saves the same states again when a disk is lost, which is no progress.
+  spec.mutable_checkpoint()->set_replicas(0);
   add(spec, "frugal");
   spec = base;
   AddLateStage(&spec);
   add(spec, kForkName);
   return specs;
+}
+
+absl::StatusOr<std::vector<v1::JobSpec>> SelectSpecs(
+    std::vector<v1::JobSpec> specs, const std::set<std::string>& names) {
+  if (names.empty()) return specs;
+  if (names.count(kForkName) > 0 && names.count(kEarlyName) == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(kForkName, " starts from ", kEarlyName));
+  }
+  std::vector<v1::JobSpec> selected;
+  for (v1::JobSpec& spec : specs) {
+    if (names.count(spec.display_name()) > 0) {
+      selected.push_back(std::move(spec));
+    }
+  }
+  if (selected.size() == names.size()) return selected;
+  return absl::InvalidArgumentError("no job has one of the names in --specs");
 }
 
 bool LeavesEarlyStage(const v1::JobSpec& spec) {
