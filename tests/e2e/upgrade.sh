@@ -5,10 +5,10 @@
 #   tests/e2e/upgrade.sh FOLDER         the programs in FOLDER instead
 #
 # With real processes on loopback: an older worker under a newer coordinator, a
-# newer worker under an older coordinator, the older client with both, a job
-# whose two members run on workers of both versions, and an upgrade of the
-# coordinator and then of the worker while a job of two members trains, which
-# must end as the same job. Builds REVISION in a work tree of its own, which
+# newer worker under an older coordinator, the older client with both, under
+# either coordinator a job whose two members run on workers of both versions, and
+# an upgrade of the coordinator and then of the worker while a job of two members
+# trains, which must end as the same job. Builds REVISION in a work tree of its own, which
 # takes as long as a first build unless Bazel has a --disk_cache.
 # Exit status 1: a step failed, and its logs are named.
 set -euo pipefail
@@ -31,6 +31,11 @@ pids=()
 finish() {
   local code=$?
   for pid in ${pids[@]+"${pids[@]}"}; do kill -9 "$pid" 2>/dev/null || true; done
+  # Members outlive a daemon that was killed: those whose program is here.
+  for member in /proc/[0-9]*; do
+    [[ "$(readlink "$member/exe" 2>/dev/null)" == "$work"/*/comera-trainer* ]] &&
+      kill -9 "${member#/proc/}" 2>/dev/null || true
+  done
   git worktree remove --force "$work/tree" 2>/dev/null || true
   if [ "$code" = 0 ]; then rm -rf "$work"; else
     echo "upgrade.sh: FAILED; logs: $work" >&2
@@ -147,26 +152,31 @@ together old new old
 together old new new
 
 # A gang across an upgrade of the workers, one machine at a time. Its members
-# work together, or the job says that the versions do not.
-folder="$work/mixed-gang"
-start_server new "$folder"
-start_worker old "$folder" w-old 1
-first=$worker
-start_worker new "$folder" w-new 1
-job=$(comera new submit "$work/job.yaml")
-comera new watch "$job" >"$folder/watch.txt" 2>&1 || true
-comera new get "$job" -o json >"$folder/job.json"
-if grep -q '"state": *"SUCCEEDED"' "$folder/job.json"; then
-  expect "$folder" "$job" '"attempt": *"?1"?,'
-  echo "passed: members of both versions trained together"
-elif grep -q 'version' "$folder/job.json"; then
-  echo "passed: members of both versions refused one another, and said so"
-else
-  fail "$job neither succeeded nor names the versions; see $folder" "$folder"
-fi
-stop "$first"
-stop "$worker"
-stop "$server"
+# work together, or an incident of the job says that the versions do not.
+mixed_gang() {
+  local folder="$work/mixed-gang-$1-server" job first
+  start_server "$1" "$folder"
+  start_worker old "$folder" w-old 1
+  first=$worker
+  start_worker new "$folder" w-new 1
+  job=$(comera new submit "$work/job.yaml")
+  comera new watch "$job" >"$folder/watch.txt" 2>&1 || true
+  comera new get "$job" -o json >"$folder/job.json"
+  if grep -q '"state": *"SUCCEEDED"' "$folder/job.json"; then
+    expect "$folder" "$job" '"attempt": *"?1"?,'
+    echo "passed: $1 coordinator, members of both versions trained together"
+  elif grep -Eq '"(message|reason)": *".*version' "$folder/job.json"; then
+    echo "passed: $1 coordinator, members of both versions refused one another:"
+    grep -Em1 '"(message|reason)": *".*version' "$folder/job.json"
+  else
+    fail "$job neither succeeded nor names the versions; see $folder" "$folder"
+  fi
+  stop "$first"
+  stop "$worker"
+  stop "$server"
+}
+mixed_gang new
+mixed_gang old
 
 # An upgrade under a job: the coordinator first, then the worker.
 folder="$work/upgrade"
@@ -196,4 +206,7 @@ comera new watch "$job" >"$folder/watch.txt" 2>&1 ||
 expect "$folder" "$job" '"state": *"SUCCEEDED"'
 stop "$worker"
 stop "$server"
-echo "passed: the worker was replaced, and the job succeeded"
+# A worker's members go on under its successor, unless its version is older than
+# that.
+attempt=$(grep -Eom1 '"attempt": *"?[0-9]+' "$folder/job.json" | grep -Eo '[0-9]+$')
+echo "passed: the worker was replaced, and the job succeeded in attempt $attempt"
