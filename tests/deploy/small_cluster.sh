@@ -27,13 +27,20 @@ gather_programs() {
   done
 }
 
-# free_ports N: that many, one per line.
+# free_ports N: that many, one per line. They are below those from which the
+# system chooses for everybody's connections, so that none is gone before it is
+# bound.
 free_ports() {
   /usr/bin/python3 - "$1" <<'PYTHON'
-import socket, sys
-held = [socket.socket() for _ in range(int(sys.argv[1]))]
-for one in held:
-    one.bind(("127.0.0.1", 0))
+import random, socket, sys
+held = []
+while len(held) < int(sys.argv[1]):
+    one = socket.socket()
+    try:
+        one.bind(("127.0.0.1", random.randrange(10000, 32000)))
+    except OSError:
+        continue
+    held.append(one)
     print(one.getsockname()[1])
 PYTHON
 }

@@ -166,12 +166,14 @@ TEST_F(KillTest, AnInterruptedJobIsKeptAndGoesOn) {
   }
   EXPECT_GE(resumed_from_, saved);
   // The next run dies without a word, and leaves the job as it runs.
-  const pid_t second = PidOf("server_pid");
+  const pid_t second = PidOf("server_pid"), worker = PidOf("worker_pid");
   ASSERT_EQ(::kill(run_->pid(), SIGKILL), 0);
   while (ReadEvent()) {
   }
   run_->Wait(kBound);
+  // The next ones do not wait for their folders.
   EXPECT_TRUE(WaitUntilGone(second, kBound));
+  EXPECT_TRUE(WaitUntilGone(worker, kBound));
   last_sequence_ = 0;
   last_step_ = checkpoint_step_ = -1;
   runs_of_attempt_.clear();

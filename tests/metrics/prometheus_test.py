@@ -8,6 +8,7 @@ say about metrics must be in what was scraped, and the other way round.
 """
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -78,9 +79,16 @@ def read(path):
 
 
 def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    """Below those from which the system chooses for everybody's connections, so
+    that it is not gone before it is bound."""
+    while True:
+        port = random.randrange(10000, 32000)
+        with socket.socket() as one:
+            try:
+                one.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
 
 
 def parse(text):

@@ -9,11 +9,13 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 #include "comera/v1/worker_service.grpc.pb.h"
 #include "common/files.h"
 #include "common/status_matchers.h"
@@ -280,21 +282,29 @@ TEST_F(DataAccessTest, AFalseWorkerCannotAnnounceASocket) {
 // Everything below the folder, as "mode name" of what others than its owner may
 // use.
 std::vector<std::string> OpenToOthers(const std::string& folder) {
-  std::vector<std::string> found;
-  for (const auto& one : fs::recursive_directory_iterator(folder)) {
-    struct stat info = {};
-    if (lstat(one.path().c_str(), &info) != 0 || S_ISLNK(info.st_mode)) {
-      continue;
+  const absl::Time deadline = absl::Now() + kBound;
+  while (true) {
+    std::vector<std::string> found;
+    std::error_code vanished;
+    const fs::recursive_directory_iterator end{};
+    fs::recursive_directory_iterator one(folder, vanished);
+    for (; !vanished && one != end; one.increment(vanished)) {
+      struct stat info = {};
+      if (lstat(one->path().c_str(), &info) != 0 || S_ISLNK(info.st_mode)) {
+        continue;
+      }
+      // Datasets are kept from being changed by mistake; their folders are
+      // closed.
+      const bool dataset = (info.st_mode & 0222) == 0;
+      if ((info.st_mode & 077) != 0 && !dataset) {
+        found.push_back(absl::StrFormat("%o %s", info.st_mode & 07777,
+                                        one->path().string()));
+      }
     }
-    // Datasets are kept from being changed by mistake; their folders are
-    // closed.
-    const bool dataset = (info.st_mode & 0222) == 0;
-    if ((info.st_mode & 077) != 0 && !dataset) {
-      found.push_back(
-          absl::StrFormat("%o %s", info.st_mode & 07777, one.path().string()));
-    }
+    if (!vanished) return found;
+    // The daemons run, and may have removed a folder on the way.
+    if (absl::Now() > deadline) return {vanished.message()};
   }
-  return found;
 }
 
 TEST_F(DataAccessTest, TheDaemonsFilesAreNobodyElses) {

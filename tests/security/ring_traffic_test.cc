@@ -268,7 +268,8 @@ TEST(RingTrafficTest, WhoConnectsFirstAndIsSilentIsATimeOut) {
   const Listener named(kHigh);
   Announce(&rendezvous, 1, named.Entry());
   GlooOptions options = Options(0, kLow, kTls);
-  options.connect_timeout = absl::Milliseconds(200);
+  // Long enough for the attacker to be there before it is over.
+  options.connect_timeout = absl::Seconds(3);
   auto member = JoinInBackground(options, folder);
   const auto entry = rendezvous.Get("gloo-0", absl::Seconds(20));
   ASSERT_OK(entry);

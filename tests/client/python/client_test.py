@@ -125,7 +125,7 @@ class ErrorTest(ClientTestCase):
         start = time.monotonic()
         with self.assertRaises(comera.UnavailableError):
             client.get("a")
-        self.assertLess(time.monotonic() - start, 5)
+        self.assertLess(time.monotonic() - start, 20)
 
     def test_bad_names_are_refused_here(self):
         for name in ("", "jobs/", "A", "a/b", "sweeps/a", "x" * 64):
@@ -262,7 +262,7 @@ class WatchTest(ClientTestCase):
         start = time.monotonic()
         with self.assertRaises(comera.DeadlineExceededError):
             self.client.wait("a", timeout=0.3)
-        self.assertLess(time.monotonic() - start, 3)
+        self.assertLess(time.monotonic() - start, 15)
 
     def test_a_missing_job_is_not_waited_for(self):
         def missing(request, context):
@@ -299,9 +299,9 @@ class WatchTest(ClientTestCase):
         self.assertEqual(process.stdout.readline(), "1\n")
         start = time.monotonic()
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=10)
+        out, err = process.communicate(timeout=60)
         self.assertEqual((out, process.returncode), ("left\n", 130), err)
-        self.assertLess(time.monotonic() - start, 5)
+        self.assertLess(time.monotonic() - start, 15)
         self.assertEqual(self.fake.requests("CancelJob"), [])
 
 

@@ -27,9 +27,16 @@ PROGRAM = TREE / "tests/client/python/train_program.py"
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Below those from which the system chooses for everybody's connections, so
+    that it is not gone before it is bound."""
+    while True:
+        port = random.randrange(10000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
 
 
 class ProgramTest(unittest.TestCase):

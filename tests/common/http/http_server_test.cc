@@ -208,11 +208,18 @@ TEST_F(HttpServerTest, WhereAllPlacesAreTakenSomeRequestsAreServed) {
 TEST_F(HttpServerTest, TheFirstRequestHasLessTimeThanTheNext) {
   options_.first_head_timeout = absl::Milliseconds(50);
   Start();
-  HttpClient kept(server_->address());
-  EXPECT_EQ(kept.Call("GET", "/").code, 200);
+  // On a busy machine this test itself may be too late with a first request.
+  std::unique_ptr<HttpClient> kept;
+  const absl::Time limit = absl::Now() + absl::Seconds(30);
+  int code = 0;
+  while (code == 0 && absl::Now() < limit) {
+    kept = std::make_unique<HttpClient>(server_->address());
+    code = kept->Call("GET", "/").code;
+  }
+  ASSERT_EQ(code, 200);
   HttpClient silent(server_->address());
   EXPECT_TRUE(silent.IsClosed());
-  EXPECT_EQ(kept.Call("GET", "/").code, 200);
+  EXPECT_EQ(kept->Call("GET", "/").code, 200);
 }
 
 TEST_F(HttpServerTest, SilentSendersAreClosed) {

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -200,10 +201,11 @@ class QuotaTest : public ServerFixture {
     return datasets_->CreateDataset(As(secret).get(), request, &dataset);
   }
 
-  // Asks the server until the condition holds, or for some seconds.
+  // Asks the server until the condition holds, or for a minute.
   template <typename Condition>
   bool Await(const Condition& condition) {
-    for (int i = 0; i < 20000; ++i) {
+    const absl::Time end = absl::Now() + absl::Minutes(1);
+    while (absl::Now() < end) {
       if (condition()) return true;
       v1::WhoAmIResponse who;
       access_->WhoAmI(As(root_).get(), {}, &who);
@@ -308,7 +310,6 @@ TEST_F(QuotaTest, LargeSweepsAreRefusedAtOnce) {
   v1::Sweep sweep;
   rusage before, after;
   ASSERT_EQ(getrusage(RUSAGE_SELF, &before), 0);
-  const absl::Time begin = absl::Now();
   EXPECT_EQ(SweepAs(viewer_, value, &sweep).error_code(),
             Code::PERMISSION_DENIED);
   EXPECT_EQ(SweepAs(viewer_, base, &sweep).error_code(),
@@ -322,12 +323,16 @@ TEST_F(QuotaTest, LargeSweepsAreRefusedAtOnce) {
   status = SweepAs(alice_, product, &sweep);
   EXPECT_EQ(status.error_code(), Code::INVALID_ARGUMENT);
   EXPECT_THAT(status.error_message(), HasSubstr("of at most 16 MiB"));
-  const absl::Duration took = absl::Now() - begin;
   ASSERT_EQ(getrusage(RUSAGE_SELF, &after), 0);
+  // The processors' time, which does not grow where others use them too.
+  const auto used = [](const rusage& usage) {
+    return absl::DurationFromTimeval(usage.ru_utime) +
+           absl::DurationFromTimeval(usage.ru_stime);
+  };
+  const absl::Duration took = used(after) - used(before);
   std::cout << "took=" << took
             << " grew_kib=" << after.ru_maxrss - before.ru_maxrss << "\n";
-  // All five; sanitizers and a busy machine take longer than the milliseconds
-  // that are measured.
+  // All five; sanitizers take longer than the milliseconds that are measured.
   EXPECT_LT(took, absl::Seconds(3));
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 128 << 10);
 }
@@ -577,7 +582,9 @@ class ModelQuotaTest : public QuotaTest {
     v1::Slot* slot = request.add_slots();
     slot->set_device(v1::ResourceSpec::CPU);
     v1::SynchronizeResponse response;
-    for (int i = 0; i < 2000 && response.desired_size() == 0; ++i) {
+    // The scheduler may pause after a pass that the machine held up.
+    const absl::Time end = absl::Now() + absl::Minutes(1);
+    while (response.desired_size() == 0 && absl::Now() < end) {
       EXPECT_TRUE(
           worker_stub_->Synchronize(As(worker_token_).get(), request, &response)
               .ok());
@@ -642,7 +649,10 @@ TEST_F(ModelQuotaTest, AnUploadLeavesTheStoresReserve) {
     EXPECT_TRUE(Await([&] {
       int64_t bytes = 0;
       for (const auto& file : std::filesystem::directory_iterator(uploads)) {
-        bytes += static_cast<int64_t>(file.file_size());
+        // What is left of the first one may go just now.
+        std::error_code gone;
+        const auto size = file.file_size(gone);
+        if (!gone) bytes += static_cast<int64_t>(size);
       }
       return bytes >= 2 * kMiB;
     }));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/time/clock.h"
 #include "common/files.h"
 #include "common/status_matchers.h"
 #include "server/rpc/proto_time.h"
@@ -109,8 +110,11 @@ v1::SynchronizeResponse ServerFixture::Sync(Worker& worker) {
 
 void ServerFixture::RunAll(Worker& worker) {
   v1::SynchronizeResponse response;
-  // The scheduler runs after the call that brought the slots.
-  for (int i = 0; i < 100 && response.desired_size() == 0; ++i) {
+  // The scheduler runs after the call that brought the slots, and pauses for up
+  // to a second of real time after a pass that the machine held up.
+  const absl::Time end = absl::Now() + absl::Seconds(30);
+  while (response.desired_size() == 0) {
+    ASSERT_LT(absl::Now(), end) << "nothing is placed on " << worker.id;
     response = Sync(worker);
   }
   worker.ranks.clear();

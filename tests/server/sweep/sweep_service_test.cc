@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "comera/v1/sweep_service.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -16,6 +17,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
+
+constexpr absl::Duration kBound = absl::Minutes(1);
 
 v1::SweepSpec TwoTargets() {
   v1::SweepSpec spec;
@@ -64,7 +67,8 @@ class SweepServiceTest : public ServerFixture {
   v1::Sweep Until(const std::string& name,
                   const std::function<bool(const v1::Sweep&)>& reached) {
     v1::Sweep sweep;
-    for (int i = 0; i < 2000; ++i) {
+    const absl::Time end = absl::Now() + kBound;
+    while (absl::Now() < end) {
       sweep = GetSweep(name);
       if (reached(sweep)) return sweep;
       server_->host().TickNow();
@@ -74,9 +78,13 @@ class SweepServiceTest : public ServerFixture {
   }
 
   // Runs what the worker is given to its end: a point each, and the state of
-  // early stages. Stops once nothing more comes.
-  void WorkOff(Worker& worker) {
-    for (int idle = 0; idle < 20;) {
+  // early stages. Stops once it was given so many jobs and nothing more comes.
+  // Before, nothing may come for a while: the scheduler pauses after a pass
+  // that the machine held up.
+  void WorkOff(Worker& worker, size_t jobs = 3) {
+    const absl::Time end = absl::Now() + kBound;
+    for (int idle = 0; idle < 20 || assigned_.size() < jobs;) {
+      ASSERT_LT(absl::Now(), end) << assigned_.size() << " of " << jobs;
       server_->host().TickNow();
       const v1::SynchronizeResponse response = Sync(worker);
       idle = response.desired_size() == 0 ? idle + 1 : 0;
@@ -206,8 +214,8 @@ TEST_F(SweepServiceTest, JobsOfASweepAreNotDeletedBeforeItsEnd) {
                 [](const v1::Sweep& s) { return !s.stages(0).job().empty(); });
   v1::DeleteJobRequest request;
   request.set_name(sweep.stages(0).job());
-  for (int i = 0;
-       i < 100 && Get(request.name()).state() != v1::SUCCEEDED; ++i) {
+  const absl::Time end = absl::Now() + kBound;
+  while (Get(request.name()).state() != v1::SUCCEEDED && absl::Now() < end) {
     server_->host().TickNow();
     const v1::SynchronizeResponse response = Sync(worker_);
     for (const v1::MemberAssignment& rank : response.desired()) {
@@ -333,7 +341,7 @@ TEST_F(SweepServiceTest, Complaint20_OneFrontOverJobsAndSweeps) {
   v1::JobSpec single = TwoTargets().job();
   single.mutable_objective()->mutable_late()->set_target_ratio(0.7);
   const v1::Job job = Create(single);
-  WorkOff(worker_);
+  WorkOff(worker_, 4);
   Until(sweep.name(),
         [](const v1::Sweep& s) { return s.state() == v1::Sweep::SUCCEEDED; });
   v1::ComputeFrontRequest request;

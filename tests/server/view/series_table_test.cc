@@ -2,8 +2,8 @@
 #include "server/view/series_table.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
+#include <ctime>
 #include <iostream>
 #include <limits>
 #include <map>
@@ -258,11 +258,11 @@ TEST(SeriesTable, AMillionPointsTakeLittleTime) {
   for (int i = 1; i <= 1000000; ++i) {
     table.Add(Metrics(i, i, std::sin(0.001 * i)));
   }
-  const auto begin = std::chrono::steady_clock::now();
+  // The processor's time, which does not grow where others use it too.
+  const std::clock_t begin = std::clock();
   const v1::JobSeries series = table.Read(Request(2000));
   const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
-          .count();
+      static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   ASSERT_THAT(series.series(), SizeIs(1));
   EXPECT_GT(series.series(0).steps_size(), 1500);
   EXPECT_LE(series.series(0).steps_size(), 2000);
