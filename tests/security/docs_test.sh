@@ -18,33 +18,59 @@ port=$(python3 -c 'import socket
 s = socket.socket()
 s.bind(("127.0.0.1", 0))
 print(s.getsockname()[1])')
-# The blocks of shell commands, for this machine.
-awk '/^```sh$/ { inside = 1; next } /^```$/ { if (inside) print "after_block"; inside = 0 } inside' \
-  "$root/docs/security.md" |
-  sed "s/train\.example\.com/localhost/g; s/7400/$port/g" > "$work/commands"
+# The page's commands for this machine, as a script of its own: "|| ..." around
+# them would turn `set -e` off in all of them. At its end it tells what the
+# checks below go on from.
+cat > "$work/commands" <<'END'
+trap 'jobs -p > pids; export -p > environment' EXIT
+wait_for() {
+  for _ in $(seq 600); do
+    eval "$1" && return
+    sleep 0.1
+  done
+  echo "still not so after 60 s: $1" >&2
+  return 1
+}
+END
+PYTHONPATH="$root/tests/docs" python3 -B - >> "$work/commands" <<'END'
+import shlex
+import page
+for item in page.read_page('docs/security.md'):
+    if isinstance(item, page.Directive):
+        if item.kind != 'wait':
+            raise SystemExit(f'docs/security.md:{item.line}: this test knows '
+                             f'no "{item.kind}"')
+        print('wait_for', shlex.quote(item.argument))
+    elif item.language == 'sh' and not item.skip:
+        print('\n'.join(item.text))
+END
+sed -i "s/7400/$port/g" "$work/commands"
 grep -q comera-server "$work/commands"
 cd "$work"
 
-stop() {
-  local pids
-  pids=$(jobs -p)
-  [ -z "$pids" ] || kill $pids 2>/dev/null || true
-  wait || true
+# Whether it has; an orphan may stay a zombie where nobody collects it.
+has_ended() {
+  ! grep -q '^State:.[^Z]' "/proc/$1/status" 2>/dev/null
 }
-trap stop EXIT
-# What a person would wait for.
-after_block() {
-  if [ -n "$(jobs -p)" ]; then
-    for _ in $(seq 600); do
-      [ -s admin.token ] && return
+stop() {
+  local pid pids
+  pids=$(cat pids 2>/dev/null) || return 0
+  for pid in $pids; do kill "$pid" 2>/dev/null || true; done
+  for pid in $pids; do
+    for _ in $(seq 100); do
+      if has_ended "$pid"; then break; fi
       sleep 0.1
     done
-    echo "no admin token after 60 s" >&2
-    exit 1
-  fi
+  done
 }
+trap stop EXIT
 exec 3>&1
-source ./commands > output 2> log || { cat output log >&2; exit 1; }
+if ! bash -e -o pipefail commands > output 2> log; then
+  echo "FAILED: a command of docs/security.md; the output and the log:"
+  cat output log
+  exit 1
+fi >&2
+source ./environment
 
 fail() {
   echo "FAILED: $*" >&2

@@ -201,12 +201,11 @@ TEST_F(LeaderForwarderTest, CallersAreSentToALeaderThatTheSystemDoesNotKnow) {
   StartLeader();
   LeaderForwarder::Options options;
   options.security.ca_file = "system";
-  options.patience = kBound;
+  // A leader that is about to listen is waited for as long.
+  options.patience = absl::Milliseconds(300);
   Follower follower(options);
   follower.leader().Set(Hint());
-  const absl::Time begin = absl::Now();
   const grpc::Status status = Create(follower, "first").get();
-  EXPECT_LT(absl::Now() - begin, kBound / 2);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
   google::rpc::Status details;
   ASSERT_TRUE(details.ParseFromString(status.error_details()));
