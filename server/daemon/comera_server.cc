@@ -234,6 +234,7 @@ void ComeraServer::RegisterForwarding(grpc::ServerBuilder* builder) {
   LeaderForwarder::Options options;
   options.security = options_.forward;
   options.patience = options_.forward_patience;
+  options.access = security_->access();
   forwarder_ = std::make_unique<LeaderForwarder>(
       options, &leader_, security_->forwarded(),
       [this](std::function<void()> done) {

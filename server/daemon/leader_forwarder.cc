@@ -70,6 +70,14 @@ class LeaderForwarder::Call : public grpc::ServerGenericBidiReactor {
   }
 
   void Refuse(const absl::Status& status) { Finish(ToRpcStatus(status)); }
+  // Tells a caller who is known here where the leader is.
+  void SendToLeader() {
+    AccessControl* const access = owner_.options_.access;
+    const absl::Status known = access == nullptr
+                                   ? absl::OkStatus()
+                                   : access->Identify(context_).status();
+    Refuse(known.ok() ? owner_.leader_->NotLeader() : known);
+  }
 
  private:
   // The stream to a leader.
@@ -292,22 +300,29 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> LeaderForwarder::ChannelTo(
                    OpenChannel(address, options_.security, arguments));
   address_ = address;
   was_ready_ = false;
+  failing_since_ = absl::InfiniteFuture();
+  told_unknown_ = false;
   return channel_;
 }
 
-bool LeaderForwarder::IsReady(grpc::Channel* channel, bool* unknown) {
+bool LeaderForwarder::IsReady(grpc::Channel* channel, absl::Duration* unknown) {
   const grpc_connectivity_state state = channel->GetState(true);
+  const bool ready = state == GRPC_CHANNEL_READY;
+  const absl::Time now = SteadyNow();
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (channel != channel_.get()) return state == GRPC_CHANNEL_READY;
-  was_ready_ = was_ready_ || state == GRPC_CHANNEL_READY;
-  *unknown = options_.security.ca_file == "system" && !was_ready_ &&
-             state == GRPC_CHANNEL_TRANSIENT_FAILURE;
-  if (*unknown && !std::exchange(told_unknown_, true)) {
+  if (channel != channel_.get()) return ready;
+  if (ready) was_ready_ = true;
+  if (was_ready_ || options_.security.ca_file != "system") return ready;
+  if (state == GRPC_CHANNEL_TRANSIENT_FAILURE) {
+    failing_since_ = std::min(failing_since_, now);
+  }
+  *unknown = std::max(absl::ZeroDuration(), now - failing_since_);
+  if (*unknown >= options_.patience && !std::exchange(told_unknown_, true)) {
     LOG(WARNING) << "event=callers_sent_to_leader leader=" << address_
                  << " text=\"no connection by the authorities of this system: "
                     "--coordinator_ca names those of the other coordinators\"";
   }
-  return state == GRPC_CHANNEL_READY;
+  return ready;
 }
 
 size_t LeaderForwarder::held() const {
@@ -335,18 +350,15 @@ bool LeaderForwarder::Settle(Call* call, absl::Time now) {
     return true;
   }
   const LeaderHint::Leader leader = leader_->Get();
-  if (now >= call->give_up()) {
-    call->Refuse(leader.address.empty()
-                     ? NobodyLeads()
-                     : absl::UnavailableError(absl::StrCat(
-                           "the coordinator that leads, ", leader.address,
-                           ", does not answer: ask again")));
-    return true;
+  const bool late = now >= call->give_up();
+  if (leader.address.empty()) {
+    if (late) call->Refuse(NobodyLeads());
+    return late;
   }
-  if (leader.address.empty() || now < call->not_before()) return false;
+  if (!late && now < call->not_before()) return false;
   // A leader of an earlier version knows no calls that are passed on.
   if (leader.secret.empty()) {
-    call->Refuse(leader_->NotLeader());
+    call->SendToLeader();
     return true;
   }
   const auto channel = ChannelTo(leader.address);
@@ -356,13 +368,21 @@ bool LeaderForwarder::Settle(Call* call, absl::Time now) {
   }
   // Through a connection that is there, so that one that cannot be made is no
   // answer.
-  bool unknown = false;
-  if (!IsReady(channel->get(), &unknown)) {
-    if (unknown) call->Refuse(leader_->NotLeader());
-    return unknown;
+  absl::Duration unknown = absl::ZeroDuration();
+  const bool ready = IsReady(channel->get(), &unknown);
+  if (!ready &&
+      (late ? unknown > absl::ZeroDuration() : unknown >= options_.patience)) {
+    call->SendToLeader();
+    return true;
   }
-  call->PassOn(*channel, leader.secret);
-  return true;
+  if (late) {
+    call->Refuse(absl::UnavailableError(
+        absl::StrCat("the coordinator that leads, ", leader.address,
+                     ", does not answer: ask again")));
+    return true;
+  }
+  if (ready) call->PassOn(*channel, leader.secret);
+  return ready;
 }
 
 void LeaderForwarder::Poll() {

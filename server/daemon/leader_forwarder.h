@@ -14,6 +14,7 @@
 #include "common/rpc_channel.h"
 #include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/grpcpp.h"
+#include "server/auth/access.h"
 #include "server/auth/forwarded_calls.h"
 #include "server/daemon/leader_hint.h"
 
@@ -29,7 +30,8 @@ namespace comera::server {
 // is over; no thread waits for it. So is a call that its leader did not begin,
 // and one that changes nothing and whose leader went away before it answered.
 // Where the authorities are the system's, a leader's certificate may be of
-// another one; callers are sent to such a leader, whom they may well know.
+// another one. If no connection was made for as long as that, callers are sent
+// to the leader, whom they may well know.
 class LeaderForwarder : public grpc::CallbackGenericService {
  public:
   // Calls its argument once this coordinator shows what the leader had
@@ -47,6 +49,8 @@ class LeaderForwarder : public grpc::CallbackGenericService {
     absl::Duration patience = absl::Seconds(10);
     // More calls than this are not held but refused.
     size_t max_held = 20000;
+    // Identifies callers who are told where the leader is; null: everybody is.
+    AccessControl* access = nullptr;
   };
 
   // `catch_up` runs between the success of a call that changes something and
@@ -79,9 +83,10 @@ class LeaderForwarder : public grpc::CallbackGenericService {
   void Poll();
   // Returns whether the call was passed on or has ended.
   bool Settle(Call* call, absl::Time now);
-  // Whether the leader is there, and nothing says that its certificate is one
-  // that the system's authorities do not know.
-  bool IsReady(grpc::Channel* channel, bool* unknown);
+  // Returns whether the leader is there. Sets `unknown` to the time for which
+  // no connection could be made, where that may be because the system's
+  // authorities do not know its certificate.
+  bool IsReady(grpc::Channel* channel, absl::Duration* unknown);
 
   const Options options_;
   const LeaderHint* const leader_;
@@ -94,6 +99,7 @@ class LeaderForwarder : public grpc::CallbackGenericService {
   std::shared_ptr<grpc::Channel> channel_ ABSL_GUARDED_BY(mutex_);
   // The channel has been connected, so its certificate is known.
   bool was_ready_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time failing_since_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   bool told_unknown_ ABSL_GUARDED_BY(mutex_) = false;
 
   mutable std::mutex held_mutex_;

@@ -182,10 +182,15 @@ class DirectoryStore : public ArtifactStore {
                     const std::function<void(const fs::path&)>& file) const {
     RETURN_IF_ERROR(CheckArtifactName(folder));
     std::error_code error;
-    fs::recursive_directory_iterator it(
-        Path(folder), fs::directory_options::skip_permission_denied, error),
-        end;
-    if (error == std::errc::no_such_file_or_directory) return absl::OkStatus();
+    // What may not be read is an error: it would look as if it were not there.
+    fs::recursive_directory_iterator it(Path(folder), error), end;
+    const bool whole = !absl::StrContains(folder, '/');
+    if (error == std::errc::no_such_file_or_directory) {
+      if (!whole || !seen_) return absl::OkStatus();
+      return absl::UnavailableError(
+          Path(folder) + " was there and is not: is its file system mounted?");
+    }
+    if (whole && !error) seen_ = true;
     for (; !error && it != end; it.increment(error)) {
       if (abandoned) return Abandoned();
       std::error_code gone;
@@ -197,6 +202,8 @@ class DirectoryStore : public ArtifactStore {
   }
 
   const std::string directory_;
+  // A folder of the first level has been listed.
+  mutable std::atomic<bool> seen_{false};
 };
 
 }  // namespace

@@ -46,7 +46,8 @@ class ArtifactStore {
                             const std::atomic<bool>& abandoned,
                             const OnPart& part) = 0;
   // The files below a folder, by their names in it, sorted; none if it does not
-  // exist.
+  // exist. Unavailable: it may not be read as a whole, or it is of the first
+  // level and did exist.
   virtual absl::StatusOr<std::vector<std::string>> List(
       const std::string& folder, const std::atomic<bool>& abandoned) = 0;
   // Succeeds also if there is no such file.

@@ -55,8 +55,10 @@ void UpdateDurable(const HeldReport& report, v1::Checkpoint* checkpoint) {
   if (Lists(report.held, v1::HeldCheckpoint::DURABLE, *checkpoint)) {
     checkpoint->set_durable(true);
   } else if (!checkpoint->has_file() &&
-             Lists(report.no_longer_durable, v1::HeldCheckpoint::DURABLE,
-                   *checkpoint)) {
+             (Lists(report.no_longer_durable, v1::HeldCheckpoint::DURABLE,
+                    *checkpoint) ||
+              Lists(report.unreachable, v1::HeldCheckpoint::DURABLE,
+                    *checkpoint))) {
     checkpoint->set_durable(false);
   }
 }
@@ -85,7 +87,7 @@ void ExpireDurable(v1::Job* job) {
 }
 
 // Forgets those that nobody holds and that nobody needs.
-bool DropLost(bool over, v1::Job* job) {
+bool DropLost(const HeldReport& report, bool over, v1::Job* job) {
   auto& all = *job->mutable_checkpoints();
   int64_t newest_held = -1;
   for (const v1::Checkpoint& checkpoint : all) {
@@ -95,7 +97,10 @@ bool DropLost(bool over, v1::Job* job) {
   }
   const auto rest = std::remove_if(
       all.begin(), all.end(), [&](const v1::Checkpoint& checkpoint) {
-        return !IsHeld(checkpoint) && (over || checkpoint.step() < newest_held);
+        return !IsHeld(checkpoint) &&
+               !Lists(report.unreachable, v1::HeldCheckpoint::DURABLE,
+                      checkpoint) &&
+               (over || checkpoint.step() < newest_held);
       });
   const bool changed = rest != all.end();
   all.erase(rest, all.end());
@@ -146,7 +151,7 @@ bool UpdateHeld(const HeldReport& report, bool over, v1::Job* job) {
   }
   ExpireDurable(job);
   changed = ListDurable(*job) != durable || changed;
-  return DropLost(over, job) || changed;
+  return DropLost(report, over, job) || changed;
 }
 
 bool AreStatesOver(const v1::Job& job, absl::Duration keep, absl::Time now) {

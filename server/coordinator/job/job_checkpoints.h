@@ -29,6 +29,9 @@ struct HeldReport {
   std::vector<v1::HeldCheckpoint> held;
   // States that were said to be in the shared store, and are not any more.
   std::vector<v1::HeldCheckpoint> no_longer_durable;
+  // States of the store that an attempt could not fetch a moment ago. They are
+  // not said to be durable, and not forgotten.
+  std::vector<v1::HeldCheckpoint> unreachable;
 };
 
 // Whether nobody goes on from the job's states any more: it has succeeded, or

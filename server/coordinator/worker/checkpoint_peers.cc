@@ -205,12 +205,11 @@ void CheckpointPeers::AddStored(const JobEntry& entry, absl::Time now,
                                 HeldReport* held) {
   const auto& aside = entry.aside();
   for (v1::HeldCheckpoint& one : stored) {
-    // An attempt looked for it a moment ago. Workers list the store again
-    // before the next one looks.
+    // An attempt looked for it a moment ago.
     if (aside && !aside->for_room && now < aside->until &&
         SameState(aside->state.attempt(), aside->state.step(), one.attempt(),
                   one.step())) {
-      held->no_longer_durable.push_back(std::move(one));
+      held->unreachable.push_back(std::move(one));
     } else {
       held->held.push_back(std::move(one));
     }
@@ -222,7 +221,7 @@ void CheckpointPeers::ReviewStore(Operation* op) {
   for (auto& [name, gone] : store_.Review(op->now())) {
     JobEntry* entry = jobs_->Find(name);
     if (entry == nullptr || gone.empty()) continue;
-    // Of no worker: who holds it stays as it is.
+    // The report is no worker's, so that holders stay as they are.
     HeldReport held;
     held.no_longer_durable = std::move(gone);
     AddStored(*entry, op->now(), store_.Find(name), &held);

@@ -175,14 +175,14 @@ StoreListings::States StoreListings::Review(absl::Time now) {
         const Lister& lister = one.second;
         return lister.count > 0 && !IsAway(lister.number) &&
                now - lister.heard <= kLongBreak &&
-               now - lister.since > kOldestListing;
+               now - lister.since > kWordLasts;
       });
   if (!renewed) return {};
   std::vector<size_t> over;
   for (Listers* listers : {&current_, &former_}) {
     for (auto one = listers->begin(); one != listers->end();) {
       const Lister& lister = one->second;
-      if (!IsAway(lister.number) || now - lister.heard <= kOldestListing) {
+      if (!IsAway(lister.number) || now - lister.heard <= kWordLasts) {
         ++one;
         continue;
       }

@@ -19,16 +19,18 @@ namespace comera::server {
 // same store, so each state is kept once, with a bit for each worker that lists
 // it: what one report costs does not grow with the number of workers.
 //
-// A listing is not told with its time. It is renewed at least once in
-// kOldestListing, so a worker that was heard for that long has listed the store
-// since another one was lost, and its word ends that of the other one. So does
-// a state that it listed and does not list any more. A worker that lists
-// nothing may have no store, or may not have listed it yet, and ends nothing.
-// Not thread-safe.
+// A listing is not told with its time. A worker that was heard for kWordLasts
+// has listed the store since another one was lost, and its word ends that of
+// the other one. So does a state that it listed and does not list any more. A
+// worker that lists nothing may have no store, or may not have listed it yet,
+// and ends nothing. Not thread-safe.
 class StoreListings {
  public:
   // Workers list the store at least hourly, which takes them some minutes.
   static constexpr absl::Duration kOldestListing = absl::Minutes(70);
+  // What a lost worker listed counts for this long: others may be connected and
+  // unable to list the store for hours.
+  static constexpr absl::Duration kWordLasts = absl::Hours(24);
   // Another worker is told to delete a state that is listed after this time.
   static constexpr absl::Duration kDeletionTakes = absl::Minutes(5);
   // No lister has this number.
@@ -79,7 +81,7 @@ class StoreListings {
   // By step and attempt; attempt 0 is unknown.
   using Key = std::pair<int64_t, int64_t>;
   struct State {
-    // Who lists it, by number; how many do; none has a lower number than this.
+    // Its listers by number; how many there are; the lowest number.
     std::vector<bool> listers;
     size_t count = 0;
     size_t first = 0;

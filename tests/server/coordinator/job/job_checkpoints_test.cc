@@ -38,8 +38,9 @@ class JobCheckpointsTest : public ::testing::Test {
   }
   bool Report(const std::string& worker, std::vector<v1::HeldCheckpoint> held,
               std::vector<v1::HeldCheckpoint> no_longer_durable = {}) {
-    return UpdateHeld({worker, std::move(held), std::move(no_longer_durable)},
-                      over_, &job_);
+    return UpdateHeld(
+        {worker, std::move(held), std::move(no_longer_durable), {}}, over_,
+        &job_);
   }
   std::vector<int64_t> Steps() const {
     std::vector<int64_t> steps;
@@ -120,6 +121,20 @@ TEST_F(JobCheckpointsTest, DurableIsWhatWorkersLastSaid) {
   job_.mutable_checkpoints(0)->mutable_file()->set_path("state");
   job_.mutable_checkpoints(0)->set_durable(true);
   EXPECT_FALSE(Report("w1", {}, {Held(10, kDurable)}));
+}
+
+TEST_F(JobCheckpointsTest, WhatCannotBeFetchedIsNamedButNotDurable) {
+  for (int step : {10, 20}) Save(step);
+  Report("w1", {Held(10, kDurable), Held(20, kDisk)});
+  HeldReport report;
+  report.worker = "w1";
+  report.held = {Held(20, kDisk)};
+  report.unreachable = {Held(10, kDurable)};
+  EXPECT_TRUE(UpdateHeld(report, over_, &job_));
+  EXPECT_THAT(Steps(), ElementsAre(10, 20));
+  EXPECT_FALSE(job_.checkpoints(0).durable());
+  Report("w1", {Held(10, kDurable), Held(20, kDisk)});
+  EXPECT_TRUE(job_.checkpoints(0).durable());
 }
 
 TEST_F(JobCheckpointsTest, TheStoreKeepsTheNewestOnly) {

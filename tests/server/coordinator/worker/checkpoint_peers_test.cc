@@ -350,12 +350,12 @@ TEST_F(CheckpointPeersTest,
   Hold("w3", "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
   parts_.workers.Find("w3")->MarkLost();
   parts_.peers.Forget("w3");
-  List("w1", "jobs/b", 1, absl::Minutes(70));
+  List("w1", "jobs/b", 1, StoreListings::kWordLasts);
   EXPECT_TRUE(durable());
   // w2 has no store, and says nothing; w1 was silent for a while.
   Hold("w2", "jobs/a", 5);
   parts_.now += absl::Minutes(6);
-  List("w1", "jobs/b", 1, absl::Minutes(70));
+  List("w1", "jobs/b", 1, StoreListings::kWordLasts);
   EXPECT_TRUE(durable());
   EXPECT_THAT(parts_.peers.Stored("jobs/a"), SizeIs(1));
   List("w1", "jobs/b", 1, absl::Minutes(4));
@@ -368,7 +368,7 @@ TEST_F(CheckpointPeersTest, WhatARestartedWorkerDoesNotFindAgainIsGone) {
   entry.mutable_job().add_checkpoints()->set_step(10);
   Hold("w2", "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
   parts_.workers.Find("w2")->ReplaceIncarnation("i2");
-  List("w2", "jobs/b", 1, absl::Minutes(60));
+  List("w2", "jobs/b", 1, StoreListings::kWordLasts - absl::Minutes(10));
   EXPECT_TRUE(entry.job().checkpoints(0).durable());
   List("w2", "jobs/b", 1, absl::Minutes(14));
   EXPECT_FALSE(entry.job().checkpoints(0).durable());
