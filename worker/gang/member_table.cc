@@ -15,6 +15,8 @@ namespace {
 // The limit on a failure's texts, because every call repeats every status.
 constexpr size_t kMaxTextBytes = 4096;
 constexpr size_t kMaxActivityBytes = 200;
+// A job has two stages, between which it may go back some times.
+constexpr size_t kMaxStageChanges = 1000;
 // The number of jobs whose last attempt is remembered.
 constexpr size_t kMaxBegun = 100000;
 // The time that a member has from its result to its end; then it is killed, and
@@ -277,7 +279,10 @@ bool MemberTable::OnEvent(GangMembers::Id id, const v1::TrainerEvent& event,
   if (rank->assignment.rank() != 0 || event.has_failure()) return true;
   if (event.has_heartbeat()) {
     const v1::Stage stage = event.heartbeat().stage();
-    if (stage == ReportedStage(*rank, rank->handled)) return true;
+    if (stage == ReportedStage(*rank, rank->handled) ||
+        rank->reported_stages.size() >= kMaxStageChanges) {
+      return true;
+    }
     rank->reported_stages[rank->handled] = stage;
   }
   if (event.has_result()) {

@@ -19,9 +19,17 @@ bool MayGiveWay(const v1::TrainerEvent& event) {
 
 void ReportQueue::Add(v1::TrainerEvent event, int64_t number) {
   last_ = std::max(last_ + 1, number);
-  waiting_.push_back({last_, std::move(event)});
+  const size_t bytes = event.ByteSizeLong();
+  waiting_.push_back({last_, std::move(event), bytes});
+  bytes_ += bytes;
   if (waiting_.size() > capacity_) Thin();
-  if (waiting_.size() > 10 * capacity_) waiting_.pop_front();
+  if (waiting_.size() > 10 * capacity_) PopFront(&waiting_);
+  while (bytes_ > max_bytes_ && !waiting_.empty()) PopFront(&waiting_);
+}
+
+void ReportQueue::PopFront(std::deque<Numbered>* queue) {
+  bytes_ -= queue->front().bytes;
+  queue->pop_front();
 }
 
 void ReportQueue::Thin() {
@@ -29,7 +37,10 @@ void ReportQueue::Thin() {
   bool drop = false;
   for (Numbered& one : waiting_) {
     if (MayGiveWay(one.event)) drop = !drop;
-    if (MayGiveWay(one.event) && drop) continue;
+    if (MayGiveWay(one.event) && drop) {
+      bytes_ -= one.bytes;
+      continue;
+    }
     kept.push_back(std::move(one));
   }
   waiting_ = std::move(kept);
@@ -43,9 +54,8 @@ bool ReportQueue::Fill(
     waiting_.pop_front();
   }
   for (const Numbered& one : sent_) {
-    const size_t size = one.event.ByteSizeLong();
-    if (limit-- == 0 || size > *bytes) return false;
-    *bytes -= size;
+    if (limit-- == 0 || one.bytes > *bytes) return false;
+    *bytes -= one.bytes;
     v1::ProgressReport* report = reports->Add();
     report->set_job(job);
     report->set_attempt(attempt);
@@ -60,7 +70,7 @@ void ReportQueue::Acknowledge(int64_t number) {
   for (std::deque<Numbered>* queue : {&sent_, &waiting_}) {
     while (!queue->empty() && queue->front().number <= number) {
       acknowledged_ = queue->front().number;
-      queue->pop_front();
+      PopFront(queue);
     }
   }
 }

@@ -13,11 +13,12 @@ namespace comera::worker {
 // The events of one attempt of a job that the coordinator has not acknowledged,
 // with numbers that rise. An event that was never sent may be dropped: once
 // more than `capacity` events wait, every second sample of metrics is left out.
-// Other events are all kept, up to ten times `capacity`; beyond that the oldest
-// is dropped. Not thread-safe.
+// Other events are all kept, up to ten times `capacity` and up to `max_bytes`
+// in all; beyond that the oldest is dropped. Not thread-safe.
 class ReportQueue {
  public:
-  explicit ReportQueue(size_t capacity = 2000) : capacity_(capacity) {}
+  explicit ReportQueue(size_t capacity = 2000, size_t max_bytes = 64 << 20)
+      : capacity_(capacity), max_bytes_(max_bytes) {}
 
   // Adds an event under this number, or under the one after the last event's if
   // that is higher.
@@ -41,11 +42,16 @@ class ReportQueue {
   struct Numbered {
     int64_t number = 0;
     v1::TrainerEvent event;
+    size_t bytes = 0;
   };
 
   void Thin();
+  void PopFront(std::deque<Numbered>* queue);
 
   const size_t capacity_;
+  const size_t max_bytes_;
+  // The size of the events in both queues.
+  size_t bytes_ = 0;
   // The number of the last event that was added.
   int64_t last_ = 0;
   int64_t acknowledged_ = 0;

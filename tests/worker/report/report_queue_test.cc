@@ -42,6 +42,20 @@ std::vector<int64_t> Numbers(ReportQueue& queue, size_t limit) {
   return numbers;
 }
 
+// A member's events are as long as it likes.
+TEST(ReportQueueTest, BytesAreBounded) {
+  v1::TrainerEvent large;
+  large.mutable_failure()->set_message(std::string(1000, 'x'));
+  ReportQueue queue(/*capacity=*/2000, /*max_bytes=*/10000);
+  for (int i = 0; i < 100; ++i) queue.Add(large);
+  EXPECT_EQ(queue.size(), 9);
+  EXPECT_THAT(Numbers(queue, 2), ElementsAre(92, 93));
+  // What was acknowledged takes no room.
+  queue.Acknowledge(100);
+  for (int i = 0; i < 9; ++i) queue.Add(large);
+  EXPECT_EQ(queue.size(), 9);
+}
+
 TEST(ReportQueueTest, RepeatsUntilAcknowledged) {
   ReportQueue queue;
   for (int step = 1; step <= 3; ++step) queue.Add(Metrics(step));
