@@ -36,6 +36,9 @@ using trainer::Parameter;
 using Values = std::vector<float>;
 
 constexpr double kTolerance = 1e-5;
+// Small gradients pass through CoLA's narrow factors one after the other: how
+// sums are rounded depends on the processor (up to 1.7e-5 on a Zen 4).
+constexpr double kColaTolerance = 3e-5;
 // The gradient of a rank entry is a sum over its cores whose terms nearly
 // cancel.
 constexpr double kCoresTolerance = 1e-4;
@@ -196,8 +199,9 @@ class DecoderTest : public ::testing::TestWithParam<Case> {
   }
 
   const ModelConfig config_ = ConfigOf(GetParam());
-  const double tolerance_ =
-      GetParam().cores.has_value() ? kCoresTolerance : kTolerance;
+  const double tolerance_ = GetParam().cores.has_value() ? kCoresTolerance
+                            : GetParam().rank > 0        ? kColaTolerance
+                                                         : kTolerance;
   std::unique_ptr<kernels::Backend> backend_;
   std::unique_ptr<DecoderRun> run_;
   Values parameters_;

@@ -515,10 +515,10 @@ class StoreWatchTest : public ::testing::Test {
     ASSERT_OK(MakeDirectories(folder_ + "/checkpoints/aaaaaaaaaaaa"));
     ASSERT_OK(WriteFileAtomically(State(), "state"));
   }
-  void LookFor(int seconds) {
+  void CheckFor(int seconds) {
     for (int i = 0; i < 2 * seconds; ++i) {
       now_ += absl::Milliseconds(500);
-      watch_->Look({job_}, now_, now_);
+      watch_->Check({job_}, now_, now_);
     }
   }
 
@@ -529,35 +529,35 @@ class StoreWatchTest : public ::testing::Test {
 };
 
 TEST_F(StoreWatchTest, AJobLosesItsStates) {
-  LookFor(5);
+  CheckFor(5);
   Save();
-  LookFor(5);
+  CheckFor(5);
   EXPECT_THAT(watch_->violations(), IsEmpty());
   std::remove(State().c_str());
-  LookFor(1);
+  CheckFor(1);
   // A later one takes nothing back.
   Save();
-  LookFor(5);
+  CheckFor(5);
   EXPECT_THAT(watch_->violations(), ElementsAre(HasSubstr(kJob)));
 }
 
 TEST_F(StoreWatchTest, AJobThatHasEndedNeedsNone) {
   Save();
-  LookFor(1);
+  CheckFor(1);
   std::remove(State().c_str());
   // It had ended, which the client hears late.
-  LookFor(1);
+  CheckFor(1);
   job_.set_state(v1::CANCELLED);
-  LookFor(5);
+  CheckFor(5);
   job_.set_state(v1::RUNNING);
-  LookFor(5);
+  CheckFor(5);
   EXPECT_THAT(watch_->violations(), IsEmpty());
   Save();
-  LookFor(1);
+  CheckFor(1);
   std::remove(State().c_str());
-  LookFor(1);
-  watch_->Look({}, now_, now_);
-  LookFor(5);
+  CheckFor(1);
+  watch_->Check({}, now_, now_);
+  CheckFor(5);
   EXPECT_THAT(watch_->violations(), IsEmpty());
 }
 

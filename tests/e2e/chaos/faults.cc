@@ -23,7 +23,7 @@ constexpr absl::Duration kHang = absl::Seconds(45);
 // Long enough for a coordinator to delete what it believes to have expired.
 constexpr absl::Duration kSweep = absl::Seconds(90);
 
-// For how long the end of a process may come later than its cause.
+// The end of a process may come later than its cause, at most this long.
 constexpr absl::Duration kAftermath = absl::Seconds(60);
 
 // A coordinator looks at its disk every second.

@@ -89,7 +89,7 @@ void ChaosLoad::Round() {
                      v1::PAUSED, v1::FAILED, v1::CANCELLED},
                     0);
   if (!jobs.ok()) return;
-  if (!options_.store.empty()) store_watch_.Look(*jobs, asked, absl::Now());
+  if (!options_.store.empty()) store_watch_.Check(*jobs, asked, absl::Now());
   bool finishing;
   {
     std::lock_guard<std::mutex> lock(mutex_);

@@ -96,8 +96,10 @@ absl::StatusOr<std::string> ChaosProxy::AddRoute(const std::string& listen,
 }
 
 void ChaosProxy::Set(int group, const Manner& manner) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   manners_[group] = manner;
+  const int64_t turn = turn_;
+  turned_.wait(lock, [&] { return ending_ || turn_ > turn; });
 }
 
 void ChaosProxy::Accept(const Route& route) {
@@ -178,7 +180,9 @@ void ChaosProxy::Loop() {
       if (ending_) return;
       routes = routes_;
       manners = manners_;
+      ++turn_;
     }
+    turned_.notify_all();
     for (const Route& route : routes) Accept(route);
     const absl::Time now = absl::Now();
     std::vector<pollfd> fds;

@@ -1,6 +1,7 @@
 #ifndef COMERA_TESTS_E2E_CHAOS_PROXY_H_
 #define COMERA_TESTS_E2E_CHAOS_PROXY_H_
 
+#include <condition_variable>
 #include <cstdint>
 #include <list>
 #include <map>
@@ -42,6 +43,7 @@ class ChaosProxy {
   // be had.
   absl::StatusOr<std::string> AddRoute(const std::string& listen,
                                        const std::string& server, int group);
+  // What is sent after it returns is passed on in this manner.
   void Set(int group, const Manner& manner);
 
  private:
@@ -77,6 +79,8 @@ class ChaosProxy {
   std::vector<Route> routes_;      // guarded by mutex_
   std::map<int, Manner> manners_;  // guarded by mutex_
   bool ending_ = false;            // guarded by mutex_
+  int64_t turn_ = 0;               // guarded by mutex_
+  std::condition_variable turned_;
   // The following is used by the thread alone.
   std::list<Connection> connections_;
   std::mt19937 random_;

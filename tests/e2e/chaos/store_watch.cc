@@ -33,8 +33,8 @@ bool StoreWatch::HasState(const std::string& job) const {
       });
 }
 
-void StoreWatch::Look(const std::vector<v1::Job>& jobs, absl::Time asked,
-                      absl::Time now) {
+void StoreWatch::Check(const std::vector<v1::Job>& jobs, absl::Time asked,
+                       absl::Time now) {
   std::set<std::string> kept;
   std::map<std::string, absl::Time> empty_since;
   for (const v1::Job& job : jobs) {

@@ -23,7 +23,8 @@ class StoreWatch {
 
   // Takes the answer to a client that asked at the time `asked` for all jobs
   // that have not succeeded, and looks for their states.
-  void Look(const std::vector<v1::Job>& jobs, absl::Time asked, absl::Time now);
+  void Check(const std::vector<v1::Job>& jobs, absl::Time asked,
+             absl::Time now);
   // One sentence for each job that lost all its states in the store.
   const std::vector<std::string>& violations() const { return violations_; }
 
