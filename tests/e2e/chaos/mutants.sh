@@ -54,29 +54,45 @@ settings() {
       promise="workers' fence let it pass"
       ;;
     state_lineage)
+      promise=states:
       own=("--only=worker,silence,holder" --interval=3
         --workers=6 --slots=4 --jobs=12)
       round=4
       ;;
-    start_state) own=("--only=worker,member" --interval=2) ;;
-    upload_attempt) own=("--only=late_upload,member,worker" --interval=1.5) ;;
-    worker_name) own=(--only=impostor --interval=3 --jobs=6) ;;
+    start_state)
+      own=("--only=worker,member" --interval=2)
+      promise=states:
+      ;;
+    upload_attempt)
+      own=("--only=late_upload,member,worker" --interval=1.5)
+      promise=once:
+      ;;
+    worker_name)
+      own=(--only=impostor --interval=3 --jobs=6)
+      promise='once: two workers'
+      ;;
     daemon_id)
+      promise='a daemon ended by itself'
       # With one coordinator, which never forgets whom it has seen.
       own=(--sqlite "--only=worker,silence,loss" --interval=2
         --workers=6 --slots=4 --jobs=12)
       round=4
       ;;
     store_expiry)
+      promise='kept: the store had'
       own=(--only=worker --interval=20 --steps=1000
         "--specs=ranks-1-seed-1,ranks-2-seed-1")
       ;;
     clock_guard)
+      promise='accepted\|kept:'
       # With one coordinator, which always leads.
       own=(--sqlite --only=start_clock --interval=4 --workers=2 --slots=6)
       round=4
       ;;
-    read_only) own=(--only=full_coordinator_disk --interval=6) ;;
+    read_only)
+      own=(--only=full_coordinator_disk --interval=6)
+      promise='full disk:'
+      ;;
     budget_refill)
       own=("--only=member,lost_disk" --interval=0.8 --steps=1900
         --specs=frugal --workers=5 --slots=3 --jobs=6)
