@@ -38,6 +38,10 @@ absl::Status CheckAdvertise(const CoordinatorNode::Options& options) {
   return absl::OkStatus();
 }
 
+// A connection to the database that breaks while the coordinator starts is made
+// again; a database that is not there ends it, with the reason.
+constexpr int kFirstTries = 3;
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CoordinatorNode>> CoordinatorNode::Start(
@@ -53,7 +57,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorNode>> CoordinatorNode::Start(
       new CoordinatorNode(options, clock, ids));
   RETURN_IF_ERROR(node->PrepareForwarding());
   // First as a follower: the port, which the leader must tell, is then known.
-  RETURN_IF_ERROR(node->Serve(0));
+  RETURN_IF_ERROR(node->ServeFirst());
   node->leadership_ = std::make_unique<PostgresLeadership>(
       options.server.store_url,
       options.advertise.empty() ? node->options_.server.listen
@@ -63,7 +67,13 @@ absl::StatusOr<std::unique_ptr<CoordinatorNode>> CoordinatorNode::Start(
   keeper.tick_interval = options.poll_interval;
   keeper.on_tick = [raw = node.get()] { raw->KeepLease(); };
   node->keeper_ = std::make_unique<EventLoop>(std::move(keeper));
-  RETURN_IF_ERROR(node->Round());
+  const absl::Status round = node->Round();
+  if (!round.ok()) {
+    // The database was there a moment ago: the next rounds find it again.
+    if (!absl::IsUnavailable(round)) return round;
+    LOG(WARNING) << "event=coordinator_round status=\"" << round << "\"";
+    node->database_failed_ = true;
+  }
   node->thread_ = std::thread([raw = node.get()] { raw->Loop(); });
   return node;
 }
@@ -99,6 +109,17 @@ absl::Status CoordinatorNode::PrepareForwarding() {
           .status());
   options_.server.forward = security;
   return absl::OkStatus();
+}
+
+absl::Status CoordinatorNode::ServeFirst() {
+  absl::Status status = Serve(0);
+  for (int tries = 1; absl::IsUnavailable(status) && tries < kFirstTries;
+       ++tries) {
+    LOG(WARNING) << "event=start_again status=\"" << status << "\"";
+    Pause();
+    status = Serve(0);
+  }
+  return status;
 }
 
 bool CoordinatorNode::Pause() {

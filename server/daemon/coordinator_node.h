@@ -65,6 +65,8 @@ class CoordinatorNode {
 
   // Before anything is served: how calls are passed on.
   absl::Status PrepareForwarding();
+  // Serves as a follower for the first time.
+  absl::Status ServeFirst();
   void Loop();
   // One look at who leads, and what follows from it.
   absl::Status Round();
