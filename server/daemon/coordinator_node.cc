@@ -1,12 +1,15 @@
 // Runs a follower or a leader, and changes between the two.
 #include "server/daemon/coordinator_node.h"
 
+#include <signal.h>
+
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/log.h"
 #include "common/status_macros.h"
+#include "common/steady_time.h"
 
 namespace comera::server {
 namespace {
@@ -38,9 +41,16 @@ absl::Status CheckAdvertise(const CoordinatorNode::Options& options) {
   return absl::OkStatus();
 }
 
-// A connection to the database that breaks while the coordinator starts is made
-// again; a database that is not there ends it, with the reason.
-constexpr int kFirstTries = 3;
+// A database that cannot be reached when a coordinator starts may be there
+// soon; after this time the coordinator ends, with the reason.
+constexpr absl::Duration kFirstPatience = absl::Seconds(30);
+
+// Whether a signal waits that asks the server to stop: all threads block them.
+bool IsAskedToStop() {
+  sigset_t pending;
+  return sigpending(&pending) == 0 && (sigismember(&pending, SIGTERM) == 1 ||
+                                       sigismember(&pending, SIGINT) == 1);
+}
 
 }  // namespace
 
@@ -112,9 +122,10 @@ absl::Status CoordinatorNode::PrepareForwarding() {
 }
 
 absl::Status CoordinatorNode::ServeFirst() {
+  const absl::Time give_up = SteadyNow() + kFirstPatience;
   absl::Status status = Serve(0);
-  for (int tries = 1; absl::IsUnavailable(status) && tries < kFirstTries;
-       ++tries) {
+  while (absl::IsUnavailable(status) && SteadyNow() < give_up &&
+         !IsAskedToStop()) {
     LOG(WARNING) << "event=start_again status=\"" << status << "\"";
     Pause();
     status = Serve(0);

@@ -239,6 +239,9 @@ class Chaos {
       evidence.accepted = load.accepted();
       evidence.accepted_sweeps = load.accepted_sweeps();
       evidence.wishes = load.wishes();
+      for (const auto& [job, count] : resumes_) {
+        evidence.wishes[job].reopens += count;
+      }
       evidence.wrong_answers = load.wrong_answers();
       evidence.sightings = observer.sightings();
       evidence.answers = observer.answers();
@@ -300,6 +303,7 @@ class Chaos {
     Note("faults:" + counts);
     violations_.insert(violations_.end(), faults.violations().begin(),
                        faults.violations().end());
+    resumes_ = faults.resumes();
     if (faults.counts().count("unexpected end") > 0) {
       violations_.push_back("a daemon ended by itself");
     }
@@ -343,6 +347,7 @@ class Chaos {
   std::unique_ptr<server::PostgresServer> database_;
   // Violations in addition to those that the checker finds.
   std::vector<std::string> violations_;
+  std::map<std::string, int> resumes_;
 };
 
 std::string FindFaketime() {

@@ -40,7 +40,7 @@ struct Sighting {
 // answer was lost may have been carried out.
 struct Wishes {
   int cancels = 0;
-  // Requests to go on with a job that had ended.
+  // Requests to go on with a job that had ended, or may have by then.
   int reopens = 0;
   // Requests to begin at step 0 again.
   int start_overs = 0;

@@ -56,6 +56,10 @@ class Faults {
   const std::map<std::string, int>& counts() const { return counts_; }
   // What the service did wrong while it was disturbed, one sentence each.
   const std::vector<std::string>& violations() const { return violations_; }
+  // The number of requests to resume each job, beside its owner's.
+  const std::map<std::string, int>& resumes() const {
+    return holder_away_.resumes();
+  }
 
  private:
   struct Undo {

@@ -57,6 +57,7 @@ std::optional<std::string> HolderAway::Holder(absl::Time now) {
 
 void HolderAway::Resume() {
   // Its owner resumes it later, if this fails.
+  ++resumes_[job_];
   client_->Resume(job_).IgnoreError();
   job_.clear();
 }

@@ -1,6 +1,7 @@
 #ifndef COMERA_TESTS_E2E_CHAOS_HOLDER_AWAY_H_
 #define COMERA_TESTS_E2E_CHAOS_HOLDER_AWAY_H_
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,10 +28,13 @@ class HolderAway {
   // not yet, or it was given up after some seconds, which under_way() tells.
   std::optional<std::string> Holder(absl::Time now);
   void Resume();
+  // The number of requests to resume each job.
+  const std::map<std::string, int>& resumes() const { return resumes_; }
 
  private:
   const std::unique_ptr<client::TrainingClient> client_;
   std::string job_;
+  std::map<std::string, int> resumes_;
   absl::Time give_up_ = absl::InfinitePast(), next_look_ = absl::InfinitePast();
 };
 

@@ -60,8 +60,11 @@ void JobOwner::HaveGoOn(const v1::Job& job) {
     // It is tried once more before what it has done is given up.
     const bool start_over = ++asked_[job.name()] > 1;
     if (start_over) ++wishes_[job.name()].start_overs;
+    ++wishes_[job.name()].reopens;
     client_->Resume(job.name(), start_over).IgnoreError();
   } else if (job.state() == v1::PAUSED || job.pausing()) {
+    // Somebody else's request may come first, and the job end before this one.
+    ++wishes_[job.name()].reopens;
     client_->Resume(job.name()).IgnoreError();
   }
 }
