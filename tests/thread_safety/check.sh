@@ -20,6 +20,19 @@ protoc -Iproto --cpp_out="$work/gen" --grpc_out="$work/gen" \
   --plugin=protoc-gen-grpc="$(command -v grpc_cpp_plugin)" "${api[@]}"
 protoc -Iproto -I. --cpp_out="$work/gen" "${own[@]}"
 
+# Headers of embedded files, which deploy/bazel/embed.bzl makes.
+find server -name BUILD -exec awk '
+  FNR == 1 { folder = FILENAME; sub("/BUILD$", "", folder) }
+  /^embed_file\(/ { inside = 1 }
+  inside && $1 == "name" { split($0, part, "\""); name = part[2] }
+  inside && $1 == "symbol" { split($0, part, "\""); print folder, name, part[2] }
+  /^\)/ { inside = 0 }' {} + | while read -r folder name symbol; do
+  mkdir -p "$work/gen/$folder"
+  printf '#pragma once\n#include <string_view>\nnamespace comera::server {\n' \
+    >"$work/gen/$folder/$name.h"
+  printf 'std::string_view %s();\n}\n' "$symbol" >>"$work/gen/$folder/$name.h"
+done
+
 # CUDA's headers are not everywhere.
 rooms=(common proto kernels server worker client)
 locks='std::(mutex|shared_mutex|lock_guard|unique_lock)|ABSL_GUARDED_BY'
@@ -36,7 +49,8 @@ fi >"$work/sources"
 
 check() {
   clang++ -std=c++17 -fsyntax-only -Wno-everything -Wthread-safety -Werror \
-    -include tests/thread_safety/annotated_mutex.h -I"$work/gen" -I. "$1"
+    -include tests/thread_safety/annotated_mutex.h -I"$work/gen" -I. \
+    -Iworker/collective/gloo_headers "$1"
 }
 export -f check
 export work

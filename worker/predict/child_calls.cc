@@ -160,7 +160,9 @@ absl::StatusOr<v1::PredictResponse> ChildCalls::Predict(
   Send(number, request);
   std::unique_lock<std::mutex> lock(mutex_);
   const absl::Status status =
-      Await(&lock, deadline, gone, [&] { return calls_[number].answered; });
+      Await(&lock, deadline, gone, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return calls_[number].answered;
+      });
   if (!status.ok()) {
     GiveUp(number);
     return status;

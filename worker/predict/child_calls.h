@@ -94,11 +94,13 @@ class ChildCalls {
                                     const std::function<bool()>& gone);
   // Has the request written, once its call has its turn.
   void Send(int64_t number, v1::PredictRequest request);
-  void GiveUp(int64_t number);
-  // Returns once `ready`, which is asked with the lock held.
+  void GiveUp(int64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns once `ready`, which is asked with the lock held. The analysis does
+  // not follow a lock behind a pointer.
   absl::Status Await(std::unique_lock<std::mutex>* lock, absl::Time deadline,
                      const std::function<bool()>& gone,
-                     const std::function<bool()>& ready);
+                     const std::function<bool()>& ready)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void EndLocked(const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Hands an answer to its call.
