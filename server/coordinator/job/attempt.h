@@ -93,7 +93,7 @@ class Attempt {
   // Asks member 0 to end soon and to leave its best model.
   void Finish(absl::Time now);
   bool finishing() const { return record().has_finish_time(); }
-  // For how long member 0 has been asked, and has not left a model or ended;
+  // The time since member 0 was asked, while it has left no model nor ended;
   // zero: it was not asked, or has.
   absl::Duration AwaitsModelFor(absl::Time now) const;
   // Member 0 has left the model that it was asked for; its training is not
