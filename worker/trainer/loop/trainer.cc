@@ -318,8 +318,6 @@ absl::StatusOr<bool> Trainer::EnterLateStageIfDue() {
 absl::Status Trainer::EndEarlyStage() {
   RETURN_IF_ERROR(engine_.CatchUp());
   RETURN_IF_ERROR(keeper_.ExportEarlyStage());
-  // The last step was validated and reported, if that was due.
-  if (progress_.validation.step == progress_.step) return absl::OkStatus();
   RETURN_IF_ERROR(RunValidation());
   ReportMetrics(engine_.last(), /*validated=*/true);
   return absl::OkStatus();
