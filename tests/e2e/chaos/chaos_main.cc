@@ -418,9 +418,10 @@ int main(int argc, char** argv) {
                  "mean seconds between two faults")
       ->capture_default_str()
       ->check(CLI::Range(0.05, 3600.0));
-  app.add_option("--jobs", flags.jobs, "under way at a time")
+  app.add_option("--jobs", flags.jobs,
+                 "under way at a time; with none, little is written")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
+      ->check(CLI::Range(0, 1000));
   app.add_option("--steps", flags.steps, "of a job")
       ->capture_default_str()
       ->check(CLI::Range(10, 1900));

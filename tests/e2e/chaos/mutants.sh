@@ -45,12 +45,15 @@ settings() {
   own=() round=2 promise=. target='' test=''
   case "$1" in
     leader_lease)
-      own=("--only=database_silence,leader" --interval=4)
+      # A leader that writes steps down once a write fails, which is sooner.
+      own=("--only=database_silence,leader" --interval=4 --jobs=0
+        --specs=patient)
       promise=leaders:
       ;;
     leader_term)
       # Without the lease, which hides it as long as all clocks are good.
-      own=("--only=database_silence,leader" --interval=4)
+      own=("--only=database_silence,leader" --interval=4 --jobs=0
+        --specs=patient)
       promise="workers' fence let it pass"
       ;;
     state_lineage)
