@@ -94,14 +94,9 @@ void Coordinator::Load(std::vector<JobRecord> records, absl::Time now) {
   starts_.MarkLoaded(now);
   scheduler_.MarkLoaded();
   for (JobRecord& record : records) {
-    if (doubted_lead_ > absl::ZeroDuration() &&
-        record.attempt().has_running_since()) {
-      google::protobuf::Timestamp& since =
-          *record.mutable_attempt()->mutable_running_since();
-      since = ToTimestamp(std::min(FromTimestamp(since) + doubted_lead_, now));
-    }
     JobEntry& entry = *jobs_.Add(std::move(record));
-    entry.Restore(first_version, now + options_.retry_backoff.longest, now);
+    entry.Restore(first_version, now + options_.retry_backoff.longest,
+                  doubted_lead_, now);
     if (!entry.active()) continue;
     for (const GangMember& member : entry.attempt().members()) {
       WorkerState* worker = workers_.FindOrAdd(member.worker());
@@ -282,7 +277,7 @@ absl::StatusOr<v1::Job> Coordinator::Resume(const v1::ResumeJobRequest& request,
 
 void Coordinator::Commit(Operation* op) {
   for (const std::string& name : op->changed_jobs()) {
-    op->effects().records[name] = jobs_.Find(name)->CommitRevision();
+    op->effects().records[name] = jobs_.Find(name)->CommitRevision(op->now());
     op->effects().views.erase(name);
   }
   held_calls_.AnswerChanged(op);

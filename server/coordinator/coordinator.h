@@ -202,7 +202,7 @@ class Coordinator {
   // longer, since the clock leads.
   void SetClockLead(absl::Duration lead) { options_.clock_lead = lead; }
   // The clock leads all that is known by so much, and is not believed: the jobs
-  // that Load() takes over have not run in that time. Before Load().
+  // that Load() takes over have not run in that time. Call it before Load().
   void DoubtClock(absl::Duration lead) { doubted_lead_ = lead; }
   // Forgets one finished job. Errors: training_service.proto.
   absl::Status Delete(const std::string& name, Effects* effects);

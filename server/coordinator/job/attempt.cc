@@ -251,10 +251,29 @@ void Attempt::MarkRunning(absl::Time now) {
   *mutable_record().mutable_running_since() = ToTimestamp(now);
 }
 
+void Attempt::MarkWritten(absl::Time now) {
+  if (!record().has_running_since()) return;
+  *mutable_record().mutable_written_time() = ToTimestamp(now);
+}
+
+void Attempt::AdoptClock(absl::Duration lead, absl::Time now) {
+  if (!record().has_running_since()) return;
+  const absl::Time since = FromTimestamp(record().running_since());
+  const absl::Time written = record().has_written_time()
+                                 ? FromTimestamp(record().written_time())
+                                 : since;
+  // The first part was measured by one clock. Of the rest, only what cannot be
+  // the difference between two clocks is sure to have passed.
+  const absl::Duration ran =
+      std::max(written - since, absl::ZeroDuration()) +
+      std::max(now - lead - written - kClockTolerance, absl::ZeroDuration());
+  MarkRunning(now - ran);
+  MarkWritten(now);
+}
+
 absl::Duration Attempt::RunningFor(absl::Time now) const {
   if (!record().has_running_since()) return absl::ZeroDuration();
-  // The clock may have been set back, or that of the coordinator before may
-  // have been wrong.
+  // The clock may have been set back.
   return std::max(now - FromTimestamp(record().running_since()),
                   absl::ZeroDuration());
 }

@@ -31,7 +31,7 @@ JobEntry::JobEntry(JobRecord record, JobIndex* index)
 }
 
 void JobEntry::Restore(int64_t first_version, absl::Time latest_retry,
-                       absl::Time now) {
+                       absl::Duration lead, absl::Time now) {
   if (record_.has_retry_time()) {
     // The clock may be another one now.
     retry_at_ = std::min(FromTimestamp(record_.retry_time()), latest_retry);
@@ -39,10 +39,13 @@ void JobEntry::Restore(int64_t first_version, absl::Time latest_retry,
   if (const auto since = holder_wait(); since && *since > now) {
     *record_.mutable_holder_wait_time() = ToTimestamp(now);
   }
-  if (active()) attempt_.Restore(first_version, now);
+  if (!active()) return;
+  attempt_.AdoptClock(lead, now);
+  attempt_.Restore(first_version, now);
 }
 
-const JobRecord& JobEntry::CommitRevision() {
+const JobRecord& JobEntry::CommitRevision(absl::Time now) {
+  attempt_.MarkWritten(now);
   record_.set_revision(record_.revision() + 1);
   record_.mutable_job()->set_etag(absl::StrCat(record_.revision()));
   return record_;

@@ -47,10 +47,12 @@ class JobEntry {
   const JobDemand& demand() const { return demand_; }
 
   // Takes over the record of an earlier coordinator; see Attempt::Restore. A
-  // wait for the next attempt ends by `latest_retry`.
-  void Restore(int64_t first_version, absl::Time latest_retry, absl::Time now);
+  // wait for the next attempt ends by `latest_retry`. The clock is known to be
+  // ahead by `lead`.
+  void Restore(int64_t first_version, absl::Time latest_retry,
+               absl::Duration lead, absl::Time now);
   // Numbers the change, and returns the record to be stored.
-  const JobRecord& CommitRevision();
+  const JobRecord& CommitRevision(absl::Time now);
 
   // States and events.
   void SetState(v1::JobState state, const std::string& reason, Operation* op);

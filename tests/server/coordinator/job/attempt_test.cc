@@ -137,6 +137,52 @@ TEST_F(AttemptTest, ReportsAreAcceptedOnceAndInOrder) {
   EXPECT_FALSE(attempt_.AcceptReport(899));
 }
 
+class AttemptClockTest : public AttemptTest {
+ protected:
+  // How long it has run, for a coordinator that takes over at `now`, if the
+  // record was written after 5 seconds.
+  absl::Duration RanFor(absl::Time now,
+                        absl::Duration lead = absl::ZeroDuration()) {
+    attempt_.MarkRunning(kNow);
+    attempt_.MarkWritten(kNow + absl::Seconds(5));
+    JobRecord copy = record_;
+    Attempt restored(&copy);
+    restored.AdoptClock(lead, now);
+    return restored.RunningFor(now);
+  }
+};
+
+TEST_F(AttemptClockTest, AClockThatDiffersALittleAddsNothing) {
+  EXPECT_EQ(RanFor(kNow + absl::Seconds(25)), absl::Seconds(5));
+  EXPECT_EQ(RanFor(kNow - absl::Seconds(20)), absl::Seconds(5));
+}
+
+TEST_F(AttemptClockTest, ALongAbsenceOfCoordinatorsCounts) {
+  EXPECT_EQ(RanFor(kNow + absl::Hours(2)),
+            absl::Hours(2) - Attempt::kClockTolerance);
+}
+
+TEST_F(AttemptClockTest, WhatTheClockIsAheadDoesNotCount) {
+  EXPECT_EQ(RanFor(kNow + absl::Hours(31), absl::Hours(30)),
+            absl::Hours(1) - Attempt::kClockTolerance);
+}
+
+TEST_F(AttemptClockTest, ItGoesOnByTheNewClock) {
+  attempt_.MarkRunning(kNow);
+  attempt_.MarkWritten(kNow + absl::Seconds(5));
+  // It is 20 seconds behind, and a third one is right.
+  const absl::Time behind = kNow - absl::Seconds(14);
+  JobRecord second = record_;
+  Attempt on_second(&second);
+  on_second.AdoptClock(absl::ZeroDuration(), behind);
+  EXPECT_EQ(on_second.RunningFor(behind + absl::Seconds(3)), absl::Seconds(8));
+  on_second.MarkWritten(behind + absl::Seconds(3));
+  JobRecord third = second;
+  Attempt on_third(&third);
+  on_third.AdoptClock(absl::ZeroDuration(), kNow + absl::Seconds(10));
+  EXPECT_EQ(on_third.RunningFor(kNow + absl::Seconds(12)), absl::Seconds(10));
+}
+
 TEST_F(AttemptTest, AnotherCoordinatorFindsTheMembersInTheRecord) {
   JobRecord copy = record_;
   Attempt restored(&copy);

@@ -80,7 +80,8 @@ TEST_F(JobEntryTest, AWaitForTheNextAttemptIsStoredAndBoundedAfterARestart) {
   entry_.ScheduleRetry(absl::Hours(1), op_.now());
   EXPECT_EQ(entry_.retry_at(), op_.now() + absl::Hours(1));
   JobEntry restored(entry_.record(), nullptr);
-  restored.Restore(1, op_.now() + absl::Minutes(1), op_.now());
+  restored.Restore(1, op_.now() + absl::Minutes(1), absl::ZeroDuration(),
+                   op_.now());
   EXPECT_EQ(restored.retry_at(), op_.now() + absl::Minutes(1));
 }
 
@@ -166,15 +167,16 @@ TEST_F(JobEntryTest, AHolderIsWaitedForSinceTheFirstTime) {
   EXPECT_EQ(entry_.holder_wait(), op_.now());
   // The clock of the next coordinator may be slow.
   JobEntry restored(entry_.record(), nullptr);
-  restored.Restore(1, op_.now(), op_.now() - absl::Hours(1));
+  restored.Restore(1, op_.now(), absl::ZeroDuration(),
+                   op_.now() - absl::Hours(1));
   EXPECT_EQ(restored.holder_wait(), op_.now() - absl::Hours(1));
   entry_.EndHolderWait(&op_);
   EXPECT_EQ(entry_.holder_wait(), std::nullopt);
 }
 
 TEST_F(JobEntryTest, EachStoredChangeHasARevision) {
-  EXPECT_EQ(entry_.CommitRevision().job().etag(), "1");
-  EXPECT_EQ(entry_.CommitRevision().job().etag(), "2");
+  EXPECT_EQ(entry_.CommitRevision(op_.now()).job().etag(), "1");
+  EXPECT_EQ(entry_.CommitRevision(op_.now()).job().etag(), "2");
 }
 
 }  // namespace
