@@ -83,19 +83,20 @@ absl::Status S3Uploader::Upload(const std::string& key, int64_t size,
   std::vector<std::string> tags;
   RETURN_IF_ERROR(SendParts(key, id, size, source, cancelled, &tags));
   const absl::Status ended = bucket_.EndUpload(key, id, tags, cancelled);
-  std::string tag;
-  if (absl::IsNotFound(ended)) {
-    // The answer to an earlier try may have been lost on its way; or the upload
-    // is gone, and what has the key is something older.
-    tag = TagOfWhole(tags);
-    if (tag.empty()) {
-      return absl::UnavailableError("the server does not know the upload");
+  if (absl::IsNotFound(ended) || absl::IsUnavailable(ended)) {
+    // The answer to an earlier try may have been lost on its way. The server
+    // then does not know the upload any more, which Ceph's gateway calls an
+    // internal error. What has the key may also be something older.
+    const std::string tag = TagOfWhole(tags);
+    if (tag.empty() || !CheckArrived(key, size, tag, cancelled).ok()) {
+      return absl::UnavailableError(ended.message());
     }
-  } else {
-    RETURN_IF_ERROR(ended);
+    std::move(abort).Cancel();
+    return absl::OkStatus();
   }
+  RETURN_IF_ERROR(ended);
   std::move(abort).Cancel();
-  return CheckArrived(key, size, tag, cancelled);
+  return CheckArrived(key, size, /*tag=*/"", cancelled);
 }
 
 absl::Status S3Uploader::SendParts(const std::string& key,

@@ -75,11 +75,8 @@ settings() {
       promise='once: two workers'
       ;;
     daemon_id)
-      promise='a daemon ended by itself'
-      # With one coordinator, which never forgets whom it has seen.
-      own=(--sqlite "--only=worker,silence,loss" --interval=2
-        --workers=6 --slots=4 --jobs=12)
-      round=4
+      target=//tests/server/coordinator/synchronize:synchronize_exchange_test
+      test='*.ALaterDaemonKeepsTheMembersOfItsIncarnation'
       ;;
     store_expiry)
       promise='kept: the store had'

@@ -176,6 +176,25 @@ TEST_F(S3StoreTest, WhatFailsOnTheWayIsSentAgain) {
   EXPECT_TRUE(all == data_);
 }
 
+TEST_F(S3StoreTest, AnUploadOfWhichNobodyHeardTheEndIsThere) {
+  // Ceph's gateway answers 500 where it does not know an upload any more.
+  server_->SetFaults(
+      "1 lose ^POST .*uploadId\n"
+      "9 503 ^POST .*uploadId\n"
+      "1 tag1048576 ^HEAD\n");
+  ASSERT_OK(Put());
+  EXPECT_EQ(server_->CountRequests("DELETE "), 0);
+  ASSERT_OK_AND_ASSIGN(const std::string all, Read());
+  EXPECT_TRUE(all == data_);
+}
+
+TEST_F(S3StoreTest, AnUploadThatNeverEndedIsNotThere) {
+  server_->SetFaults("9 503 ^POST .*uploadId\n");
+  EXPECT_THAT(Put(), StatusIs(Code::kUnavailable));
+  EXPECT_THAT(List(), IsEmpty());
+  EXPECT_EQ(server_->CountRequests("DELETE "), 1);
+}
+
 TEST_F(S3StoreTest, AnUploadThatFailsLeavesNothing) {
   server_->SetFaults("9 503 ^PUT .*partNumber=3&\n");
   EXPECT_THAT(Put(), StatusIs(Code::kUnavailable));

@@ -18,6 +18,8 @@
 //   garble   the first byte of their body changed
 //   lose     what they want, but no answer
 //   cut      an answer that breaks off after 100,000 bytes
+//   tagBYTES the tag that S3 gives an object put together of parts of so many
+//            bytes; s3rver gives it that of one put as a whole
 import {appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync,
         rmSync, statSync} from 'node:fs';
 import {createServer} from 'node:http';
@@ -108,6 +110,24 @@ function cut(response) {
   };
 }
 
+function md5(data) {
+  return crypto.createHash('md5').update(data).digest();
+}
+
+function retag(url, bytes, response) {
+  const {pathname} = new URL(url, 'http://server');
+  const data = readFileSync(
+      `${join(directory, decodeURIComponent(pathname))}._S3rver_object`);
+  const parts = [];
+  for (let i = 0; i < data.length; i += bytes) {
+    parts.push(md5(data.subarray(i, i + bytes)));
+  }
+  const tag = `"${md5(Buffer.concat(parts)).toString('hex')}-${parts.length}"`;
+  const {setHeader} = response;
+  response.setHeader = (name, value) => setHeader.call(
+      response, name, name.toLowerCase() === 'etag' ? tag : value);
+}
+
 // Whether the upload has begun and has neither ended nor been aborted.
 function isUpload(id) {
   return existsSync(join(uploads, id.replace(/\W/g, ''), 'key'));
@@ -157,6 +177,7 @@ const server = createServer((request, response) => {
   if (fault === 'garble') garble(request);
   if (fault === 'lose') lose(response);
   if (fault === 'cut') cut(response);
+  if (fault?.startsWith('tag')) retag(url, Number(fault.slice(3)), response);
   const query = new URL(url, 'http://server').searchParams;
   if (method === 'GET' && query.has('uploads')) return listUploads(response);
   if (method === 'DELETE' && query.has('uploadId')) {
