@@ -46,7 +46,7 @@ command -v dh >/dev/null || fail "debhelper is not installed"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tree=$work/comera
-mkdir -p "$out" "$tree"/{debian,programs,etc,share/slurm,completions,examples}
+mkdir -p "$out" "$tree"/{debian,programs,etc,share/slurm,share/systemd,completions,examples}
 for program in client/comera server/comera-server worker/comera-worker \
   worker/trainer/comera-trainer; do
   from=${programs:+$programs/${program##*/}}
@@ -71,6 +71,7 @@ for name in server worker; do
 done
 cp -L "$root/deploy/tls.sh" "$tree/share/"
 cp -L "$root"/deploy/slurm/*.sh "$tree/share/slurm/"
+cp -L "$root/deploy/systemd/member-user.conf" "$tree/share/systemd/"
 cp -L "$root"/docs/examples/*.yaml "$tree/examples/"
 "$client" completion bash >"$tree/completions/comera"
 "$client" completion zsh >"$tree/completions/_comera"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Installs the Debian packages into a clean Debian 12, boots that (its own
 # systemd, processes and network), and looks at what the services do there:
-# hardened units, control groups, a job, a killed coordinator, a stopped worker,
-# removal and purge. Needs root, mmdebstrap, systemd-nspawn, debhelper and the
-# Debian mirror that apt uses; five minutes, most of them the mirror's. Not part
-# of tests/run.sh.
+# hardened units, control groups, a job, a killed coordinator, a restarted and a
+# drained worker, members with a user of their own, removal and purge. Needs root,
+# mmdebstrap, systemd-nspawn, debhelper and the Debian mirror that apt uses; five
+# minutes, most of them the mirror's. Not part of tests/run.sh.
 #
 #   tests/deploy/clean_root.sh --programs=FOLDER   (comera-server, ...)
 set -euo pipefail
@@ -70,6 +70,12 @@ wait_for 30 connected || fail "no worker"
 inside journalctl --no-pager -u comera-worker |
   grep "cgroups for members" >/dev/null ||
   fail "no control groups for members"
+# The first of the members, by its process id.
+first_member() {
+  # shellcheck disable=SC2016
+  inside sh -c 'grep -l -x comera-trainer /proc/[0-9]*/comm | head -n 1' |
+    cut -d/ -f3
+}
 submit() {
   inside sh -c 'cat > /tmp/job.yaml; comera submit /tmp/job.yaml 2>/dev/null'
 }
@@ -84,13 +90,45 @@ wait_for 60 state_is "$job" RUNNING || fail "the long job: $(state "$job")"
 # shellcheck disable=SC2016
 inside sh -c 'kill -9 "$(systemctl show -p MainPID --value comera-server)"'
 wait_for 30 state_is "$job" RUNNING || fail "after a kill -9: $(state "$job")"
+member=$(first_member)
+[ -n "$member" ] || fail "the long job has no member"
+inside systemctl restart comera-worker
+wait_for 30 connected || fail "no worker after its restart"
+[ "$(first_member)" = "$member" ] || fail "a restart ends the worker's members"
+state_is "$job" RUNNING || fail "after the restart: $(state "$job")"
+worker=$(inside hostname)
+inside comera drain "$worker" >/dev/null
+wait_for 60 state_is "$job" QUEUED || fail "after the drain: $(state "$job")"
+[ -z "$(first_member)" ] || fail "a member is left"
 inside systemctl stop comera-worker
-state_is "$job" QUEUED || wait_for 10 state_is "$job" QUEUED ||
-  fail "after the worker's end: $(state "$job")"
-if inside sh -c 'cat /proc/[0-9]*/comm' | grep -x comera-trainer; then
-  fail "a member is left"
-fi
-say "killed coordinator, stopped worker: the job is queued again"
+say "killed coordinator, restarted worker: the job went on; it left by a drain"
+
+inside comera cancel "$job" >/dev/null
+inside comera drain --undo "$worker" >/dev/null
+inside mv /var/lib/comera-worker /var/lib/comera-worker.before
+inside install -D -m 644 -t /etc/systemd/system/comera-worker.service.d \
+  /usr/share/comera/systemd/member-user.conf
+inside systemctl daemon-reload
+inside systemctl start comera-worker
+wait_for 30 connected || fail "no worker whose members have their own user"
+job=$(small_job 2000000 | submit)
+wait_for 60 state_is "$job" RUNNING || fail "its job: $(state "$job")"
+member=$(first_member)
+[ "$(inside stat -c %U "/proc/$member")" = comera-member ] ||
+  fail "a member runs as $(inside stat -c %U "/proc/$member")"
+inside grep -q '^CapPrm:[[:space:]]*0*$' "/proc/$member/status" ||
+  fail "a member has $(inside grep Cap "/proc/$member/status")"
+# shellcheck disable=SC2016
+inside sh -c 'kill -9 "$(systemctl show -p MainPID --value comera-worker)"'
+wait_for 30 connected || fail "no worker after a kill -9"
+[ "$(first_member)" = "$member" ] ||
+  fail "its successor does not find the member"
+inside comera cancel "$job" >/dev/null
+wait_for 60 state_is "$job" CANCELLED || fail "not cancelled: $(state "$job")"
+job=$(small_job 500 | submit)
+wait_for 60 state_is "$job" SUCCEEDED || fail "as comera-member: $(state "$job")"
+inside systemctl stop comera-worker
+say "members ran as a user of their own"
 
 inside sh -c 'echo "# mine" >> /etc/comera/server.env
   dpkg -i --force-confdef /debs/comera-server_*.deb' >"$work/log" 2>&1 ||
