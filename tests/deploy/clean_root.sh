@@ -136,11 +136,14 @@ inside sh -c 'echo "# mine" >> /etc/comera/server.env
 grep -q "# mine" "$root/etc/comera/server.env" || fail "the configuration is lost"
 [ "$(inside systemctl is-active comera-server)" = active ] ||
   fail "an upgrade stops the coordinator"
-inside dpkg --remove comera-server >"$work/log" 2>&1
+# The package comera asks for the others.
+inside dpkg --remove comera comera-server >"$work/log" 2>&1 ||
+  fail "cannot be removed: $(cat "$work/log")"
 [ "$(inside systemctl is-active comera-server)" = inactive ] ||
   fail "runs after its removal"
 [ -e "$root/etc/comera/server.env" ] || fail "removal takes the configuration"
-inside dpkg --purge comera-server comera-worker comera-client >"$work/log" 2>&1
+inside dpkg --purge comera comera-server comera-worker comera-client \
+  >"$work/log" 2>&1 || fail "cannot be purged: $(cat "$work/log")"
 [ ! -e "$root/etc/comera" ] || fail "purge leaves $(ls "$root/etc/comera")"
 [ -e "$root/var/lib/comera/jobs.sqlite" ] || fail "purge takes the jobs"
 say "removed and purged; the jobs are still there"
