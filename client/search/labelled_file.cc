@@ -189,6 +189,16 @@ absl::StatusOr<LabelledFile> SurveyTable(const std::string& path, bool csv,
   return file;
 }
 
+// The label as the trainer reads it. It takes a fraction as it is spelled in
+// the line, which is not known here any more.
+absl::StatusOr<std::string> LabelOf(const nlohmann::json& value,
+                                    const LineSource& source) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_boolean() || value.is_number_integer()) return JsonText(value);
+  return source.Error(
+      "the label is neither a text, a whole number nor true or false");
+}
+
 absl::StatusOr<LabelledFile> SurveyJsonLines(const std::string& path,
                                              const LabelledColumns& columns) {
   ASSIGN_OR_RETURN(const std::unique_ptr<LineSource> source,
@@ -213,9 +223,8 @@ absl::StatusOr<LabelledFile> SurveyJsonLines(const std::string& path,
     if (label == row.end()) {
       return source->Error(absl::StrCat("there is no field ", file->label));
     }
-    RETURN_IF_ERROR(labels.Add(
-        label->is_string() ? label->get<std::string>() : JsonText(*label),
-        *source));
+    ASSIGN_OR_RETURN(const std::string text, LabelOf(*label, *source));
+    RETURN_IF_ERROR(labels.Add(text, *source));
   }
   if (!file) return absl::InvalidArgumentError(path + ": is empty");
   file->labels = labels.Sorted();

@@ -143,6 +143,7 @@ TEST(AutoCliTest, SaysWhatItCannotUse) {
   Write("open.csv", "label,text\npos,\"a\n");
   Write("other.csv", "a,b,c\n1,2,3\n");
   Write("texts.jsonl", "{\"text\": \"a\"}\n");
+  Write("stars.jsonl", "{\"text\": \"a\", \"label\": 1.50}\n");
   Write("page.html", "x");
   Write("empty/x.bin", "x");
   for (const auto& [args, said] :
@@ -160,6 +161,8 @@ TEST(AutoCliTest, SaysWhatItCannotUse) {
            {"open.csv --target-accuracy 0.8", "a quoted cell does not end"},
            {"other.csv --target-accuracy 0.8", "which column holds the text"},
            {"texts.jsonl --target-loss 3", "--validation"},
+           {"stars.jsonl --target-accuracy 0.8",
+            "stars.jsonl:1: the label is neither a text, a whole number"},
            {"src_without --target-loss 3",
             "data are a .csv, .tsv, .jsonl or .txt"},
            {"missing.txt --target-loss 3", "there is no such file"},

@@ -114,15 +114,18 @@ void Survey(const std::string& name, const std::string& contents) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace comera::client;  // NOLINT: the entry point has no namespace.
   comera::FuzzInput input(data, size);
-  switch (input.Choose(3)) {
+  switch (input.Choose(4)) {
     case 0:
       Rows(input);
       break;
     case 1:
       Survey("rows.csv", input.Rest());
       break;
-    default:
+    case 2:
       Survey("rows.tsv", input.Rest());
+      break;
+    default:
+      Survey("rows.jsonl", input.Rest());
   }
   return 0;
 }
