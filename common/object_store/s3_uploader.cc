@@ -88,11 +88,10 @@ absl::Status S3Uploader::Upload(const std::string& key, int64_t size,
     // then does not know the upload any more, which Ceph's gateway calls an
     // internal error. What has the key may also be something older.
     const std::string tag = TagOfWhole(tags);
-    if (tag.empty() || !CheckArrived(key, size, tag, cancelled).ok()) {
-      return absl::UnavailableError(ended.message());
-    }
-    std::move(abort).Cancel();
-    return absl::OkStatus();
+    if (tag.empty()) return absl::UnavailableError(ended.message());
+    const absl::Status arrived = CheckArrived(key, size, tag, cancelled);
+    if (arrived.ok() || absl::IsCancelled(arrived)) return arrived;
+    return absl::UnavailableError(ended.message());
   }
   RETURN_IF_ERROR(ended);
   std::move(abort).Cancel();

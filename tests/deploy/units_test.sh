@@ -70,8 +70,10 @@ exposed_less worker 2.1
 mkdir "$system/comera-worker.service.d"
 cp -L "$units/member-user.conf" "$system/comera-worker.service.d/"
 verify || fail "member-user.conf: $(cat "$work/output")"
-exposed_less worker 3.4
+exposed_less worker 3.5
 line=$(sed -n 's|^ExecStart=/usr/bin/||p' "$units/member-user.conf")
 usual=$(sed -n 's|^ExecStart=/usr/bin/||p' "$units/comera-worker.service")
 [ "${line/ --member_user=comera-member/}" = "$usual" ] ||
   fail "member-user.conf: has other flags than the unit: $line"
+"$work/bin/comera-worker" --help | grep -q -e "--member_user" ||
+  fail "the worker has no --member_user"

@@ -28,8 +28,8 @@ class Attempt {
   static constexpr int kMaxUploads = 256;
   // Ended attempts whose workers are remembered.
   static constexpr int kMaxEnded = 4;
-  // By how much the clocks of two coordinators may differ before a job's
-  // running time is measured wrongly when one takes over from the other.
+  // By how much the clocks of two coordinators may differ before the running
+  // time of a job is measured too long when one takes over from the other.
   static constexpr absl::Duration kClockTolerance = absl::Minutes(1);
   // Lines of an attempt's log are taken for so long after its end.
   static constexpr absl::Duration kLateLogs = absl::Minutes(10);
@@ -112,12 +112,13 @@ class Attempt {
   void MarkRunning(absl::Time now);
   // The record is about to be written, now.
   void MarkWritten(absl::Time now);
-  // Another coordinator wrote the record, by another clock. From here on the
-  // time that the attempt runs is counted by this one's, which is known to be
-  // ahead by `lead`.
+  // Another coordinator wrote the record, or an earlier process of this one, by
+  // a clock that may differ. From here on the time that the attempt runs is
+  // counted by this one's, which is known to be ahead by `lead`.
   void AdoptClock(absl::Duration lead, absl::Time now);
-  // How long all members have been running; zero before. A change of the
-  // coordinator may make it up to kClockTolerance shorter.
+  // How long all members have been running; zero before. Each change of the
+  // coordinator may make it shorter, by kClockTolerance and the difference of
+  // the clocks.
   absl::Duration RunningFor(absl::Time now) const;
   // Notes when the result was first seen.
   void NoteResult(absl::Time now);

@@ -1,5 +1,7 @@
 // TLS and certificates between clients, workers and the coordinator.
 
+#include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>

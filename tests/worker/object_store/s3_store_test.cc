@@ -183,7 +183,21 @@ TEST_F(S3StoreTest, AnUploadOfWhichNobodyHeardTheEndIsThere) {
       "9 503 ^POST .*uploadId\n"
       "1 tag1048576 ^HEAD\n");
   ASSERT_OK(Put());
-  EXPECT_EQ(server_->CountRequests("DELETE "), 0);
+  // Parts may be there all the same, of a later try to upload the same.
+  EXPECT_EQ(server_->CountRequests("DELETE "), 1);
+  ASSERT_OK_AND_ASSIGN(const std::string all, Read());
+  EXPECT_TRUE(all == data_);
+}
+
+TEST_F(S3StoreTest, AnOlderObjectIsNotTakenForTheUpload) {
+  ASSERT_OK(Put());
+  std::string other = data_;
+  other[100] ^= 1;
+  ASSERT_OK(WriteFileAtomically(source_, other));
+  server_->SetFaults(
+      "9 503 ^POST .*uploadId\n"
+      "1 tag1048576 ^HEAD\n");
+  EXPECT_THAT(Put(), StatusIs(Code::kUnavailable));
   ASSERT_OK_AND_ASSIGN(const std::string all, Read());
   EXPECT_TRUE(all == data_);
 }

@@ -179,5 +179,13 @@ TEST_F(JobEntryTest, EachStoredChangeHasARevision) {
   EXPECT_EQ(entry_.CommitRevision(op_.now()).job().etag(), "2");
 }
 
+TEST_F(JobEntryTest, TheRecordOfARunningJobSaysWhenItWasWritten) {
+  entry_.attempt().Begin(op_.now());
+  EXPECT_FALSE(entry_.CommitRevision(op_.now()).attempt().has_written_time());
+  entry_.attempt().MarkRunning(op_.now());
+  EXPECT_EQ(entry_.CommitRevision(op_.now()).attempt().written_time().seconds(),
+            absl::ToUnixSeconds(op_.now()));
+}
+
 }  // namespace
 }  // namespace comera::server
