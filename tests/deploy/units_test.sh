@@ -75,5 +75,5 @@ line=$(sed -n 's|^ExecStart=/usr/bin/||p' "$units/member-user.conf")
 usual=$(sed -n 's|^ExecStart=/usr/bin/||p' "$units/comera-worker.service")
 [ "${line/ --member_user=comera-member/}" = "$usual" ] ||
   fail "member-user.conf: has other flags than the unit: $line"
-"$work/bin/comera-worker" --help | grep -q -e "--member_user" ||
+"$work/bin/comera-worker" --help | grep -e "--member_user" >/dev/null ||
   fail "the worker has no --member_user"
