@@ -15,10 +15,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/http/web_fetch.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/openid/json_web_token.h"
-#include "common/openid/web_fetch.h"
 #include "common/status_macros.h"
 
 namespace comera {

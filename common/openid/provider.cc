@@ -7,9 +7,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/http/web_fetch.h"
 #include "common/json.h"
 #include "common/loopback.h"
-#include "common/openid/web_fetch.h"
 #include "common/status_macros.h"
 
 namespace comera {

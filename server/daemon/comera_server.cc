@@ -96,6 +96,12 @@ absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
     raw->ReportHealth();
   };
   host_options.metrics = server->metrics_.get();
+  std::vector<Document> untold;
+  if (server->leads() && !options.webhook.url.empty()) {
+    ASSIGN_OR_RETURN(untold, server->store_->LoadDocuments(Webhook::kKind));
+    server->webhook_ = std::make_unique<Webhook>(options.webhook, clock);
+    host_options.outbox = server->webhook_.get();
+  }
   server->metrics_->SetLeader(server->leads(), options.term);
   if (server->feed_ != nullptr) {
     host_options.follow = server->feed_;
@@ -111,6 +117,13 @@ absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
   ASSIGN_OR_RETURN(server->host_,
                    CoordinatorHost::Start(host_options, server->store_.get(),
                                           ids, clock, std::move(on_failure)));
+  if (server->webhook_ != nullptr) {
+    server->webhook_->Start(
+        untold, [host = server->host_.get()](const std::string& id) {
+          host->Write({{}, {}, {}, {{Webhook::kKind, id, std::nullopt}}, {}},
+                      [](const absl::Status&) {});
+        });
+  }
   ASSIGN_OR_RETURN(
       server->security_,
       ServerSecurity::Create(options.security, options.listen, tokens,
@@ -280,6 +293,23 @@ void ComeraServer::AddCollectors() {
                     "Progress samples that slow readers of watches missed.",
                     static_cast<double>(host->dropped_samples()))};
   });
+  if (webhook_ != nullptr) {
+    metrics_->AddCollector([webhook = webhook_.get()] {
+      const Webhook::Figures figures = webhook->figures();
+      return std::vector<prometheus::MetricFamily>{
+          MakeGauge("comera_webhook_waiting",
+                    "Changes of jobs that the webhook's receiver has not "
+                    "taken yet.",
+                    static_cast<double>(figures.waiting)),
+          MakeCounter("comera_webhook_delivered_total",
+                      "Changes of jobs that the webhook's receiver took.",
+                      static_cast<double>(figures.delivered)),
+          MakeCounter("comera_webhook_given_up_total",
+                      "Changes of jobs that the webhook's receiver refused, or "
+                      "did not take in time.",
+                      static_cast<double>(figures.given_up))};
+    });
+  }
   metrics_->AddCollector([security = security_.get()] {
     return std::vector<prometheus::MetricFamily>{
         RefusalsFamily(security->refusals())};
@@ -302,6 +332,7 @@ void ComeraServer::Shutdown() {
   server_->GetHealthCheckService()->SetServingStatus(kLeaderHealth, false);
   if (http_ != nullptr) http_->Leave();
   host_->Stop();
+  if (webhook_ != nullptr) webhook_->Stop();
   if (forwarder_ != nullptr) forwarder_->Stop();
   if (describer_ != nullptr) describer_->Stop();
   if (http_ != nullptr) http_->Shutdown(options_.shutdown_grace);
@@ -322,6 +353,7 @@ ComeraServer::~ComeraServer() {
   gate_.reset();
   server_.reset();
   // Also of a server that never served: its threads use what goes next.
+  if (webhook_ != nullptr) webhook_->Stop();
   describer_.reset();
   catalog_.reset();
   metrics_->ClearCollectors();

@@ -32,6 +32,7 @@
 #include "server/store/sqlite_job_store.h"
 #include "server/sweep/sweep_host.h"
 #include "server/sweep/sweep_service.h"
+#include "server/webhook/webhook.h"
 
 namespace comera::server {
 
@@ -82,6 +83,8 @@ class ComeraServer {
     DatasetCatalog::Options datasets;
     DatasetDescriber::Options describer;
     SweepEngine::Options sweeps;
+    // The webhook, which is told of changes of jobs' states.
+    Webhook::Options webhook;
   };
 
   // InvalidArgument: the listen address, certificates, or an address beyond
@@ -146,6 +149,8 @@ class ComeraServer {
   ChangeFeed* feed_ = nullptr;
   // Null in a server that does not lead.
   std::unique_ptr<SweepHost> sweeps_;
+  // Null in a server that does not lead, or that tells nobody.
+  std::unique_ptr<Webhook> webhook_;
   std::unique_ptr<CoordinatorHost> host_;
   std::unique_ptr<DatasetCatalog> catalog_;
   std::unique_ptr<DatasetDescriber> describer_;

@@ -8,6 +8,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/private_file.h"
+#include "common/status_macros.h"
 #include "common/version.h"
 #include "server/auth/oidc/oidc_access.h"
 
@@ -160,6 +162,38 @@ void AddSignOnFlags(CLI::App& app, ServerFlags& flags) {
                  "GROUP=[QUEUE:]ROLE: what members of a group may do, in one "
                  "queue or on the whole server; repeatable")
       ->check(CheckGroupRole);
+}
+
+std::string CheckUrl(const std::string& text) {
+  return std::string(CheckWebhookUrl(text).message());
+}
+
+std::string CheckState(const std::string& text) {
+  v1::JobState state;
+  if (v1::JobState_Parse(text, &state) && state != v1::JOB_STATE_UNSPECIFIED) {
+    return "";
+  }
+  return "\"" + text + "\" is not a job's state, e.g. SUCCEEDED";
+}
+
+void AddWebhookFlags(CLI::App& app, ServerFlags& flags) {
+  CLI::Option* const url =
+      app.add_option("--webhook_url", flags.webhook_url,
+                     "Post each change of a job's state there, signed; with "
+                     "https, or on this machine http")
+          ->check(CheckUrl);
+  CLI::Option* const key =
+      app.add_option("--webhook_key_file", flags.webhook_key_file,
+                     "File with the key for the signatures: whsec_ and base64, "
+                     "or a text, of at least 24 bytes")
+          ->needs(url);
+  url->needs(key);
+  app.add_option("--webhook_states", flags.webhook_states,
+                 "Only changes to these states, e.g. SUCCEEDED,FAILED "
+                 "(default: all)")
+      ->needs(url)
+      ->delimiter(',')
+      ->check(CheckState);
 }
 
 void AddHttpFlags(CLI::App& app, ServerFlags& flags) {
@@ -315,6 +349,7 @@ void AddServerFlags(CLI::App& app, ServerFlags& flags) {
   AddHttpFlags(app, flags);
   AddSecurityFlags(app, flags.security);
   AddSignOnFlags(app, flags);
+  AddWebhookFlags(app, flags);
   app.add_flag("--print-config", flags.print_config,
                "Print the configuration and exit");
   app.set_version_flag("--version", absl::StrCat("comera-server ", kVersion));
@@ -358,6 +393,27 @@ ComeraServer::Options OptionsOf(const ServerFlags& flags) {
     options.sweeps.keep_ended = options.host.retention.keep_jobs;
   }
   options.host.coordinator.hang.stall_after = ToDuration(flags.stall_after);
+  return options;
+}
+
+absl::StatusOr<Webhook::Options> WebhookOf(const ServerFlags& flags) {
+  Webhook::Options options;
+  if (flags.webhook_url.empty()) return options;
+  options.url = flags.webhook_url;
+  ASSIGN_OR_RETURN(const std::string text,
+                   ReadPrivateFile(flags.webhook_key_file));
+  absl::StatusOr<std::string> key = ParseWebhookKey(text);
+  if (!key.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("webhook_key_file: ", flags.webhook_key_file, ": ",
+                     key.status().message()));
+  }
+  options.key = *std::move(key);
+  for (const std::string& name : flags.webhook_states) {
+    v1::JobState state = v1::JOB_STATE_UNSPECIFIED;
+    v1::JobState_Parse(name, &state);
+    options.states.insert(state);
+  }
   return options;
 }
 
@@ -405,7 +461,11 @@ void PrintConfig(const ServerFlags& flags) {
       << "\noidc_audience=" << absl::StrJoin(flags.security.oidc.audiences, ",")
       << "\noidc_client_id=" << flags.security.oidc.client_id
       << "\noidc_groups_claim=" << flags.security.oidc.groups_claim
-      << "\noidc_role=" << absl::StrJoin(flags.oidc_roles, ",") << "\n";
+      << "\noidc_role=" << absl::StrJoin(flags.oidc_roles, ",")
+      << "\nwebhook_url=" << flags.webhook_url
+      << "\nwebhook_key_file=" << flags.webhook_key_file
+      << "\nwebhook_states=" << absl::StrJoin(flags.webhook_states, ",")
+      << "\n";
 }
 
 }  // namespace comera::server

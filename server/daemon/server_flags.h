@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/daemon/comera_server.h"
 
@@ -53,6 +54,9 @@ struct ServerFlags {
   int connections_per_address = 256;
   bool bound_grpc_connections = false;
   std::vector<std::string> oidc_roles;
+  std::string webhook_url;
+  std::string webhook_key_file;
+  std::vector<std::string> webhook_states;
   bool print_config = false;
 };
 
@@ -60,8 +64,13 @@ struct ServerFlags {
 void AddServerFlags(CLI::App& app, ServerFlags& flags);
 
 // What flags that were parsed ask of a server. HTTP's address, the limits of
-// connections and --leader_lease are not among it, nor what --store chooses.
+// connections, the webhook and --leader_lease are not among it, nor what
+// --store chooses.
 ComeraServer::Options OptionsOf(const ServerFlags& flags);
+
+// What they ask of the webhook. InvalidArgument, or errors of ReadPrivateFile:
+// its key.
+absl::StatusOr<Webhook::Options> WebhookOf(const ServerFlags& flags);
 
 // The time that the text of a flag says, which was checked.
 absl::Duration ToDuration(const std::string& text);

@@ -175,6 +175,12 @@ int Serve(const ServerFlags& flags) {
 
   RaiseOpenFiles();
   ComeraServer::Options options = OptionsOf(flags);
+  auto webhook = comera::server::WebhookOf(flags);
+  if (!webhook.ok()) {
+    std::cerr << "comera-server: " << webhook.status().message() << "\n";
+    return kFailed;
+  }
+  options.webhook = *std::move(webhook);
   options.http.server.listen = HttpListen(flags);
   SetConnectionLimits(flags, &options);
   comera::server::RandomIdSource ids;

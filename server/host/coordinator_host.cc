@@ -218,6 +218,7 @@ StoreBatch CoordinatorHost::ToBatch(const Effects& effects) const {
   batch.events = effects.events;
   batch.documents = effects.documents;
   batch.deleted_jobs = effects.deleted_jobs;
+  if (options_.outbox != nullptr) options_.outbox->AddTo(effects, &batch);
   return batch;
 }
 
@@ -229,6 +230,7 @@ void CoordinatorHost::OnCommitFailed(const absl::Status& status,
 }
 
 void CoordinatorHost::OnCommitted(Effects effects) {
+  if (options_.outbox != nullptr) options_.outbox->OnCommitted(effects);
   for (auto& [name, record] : effects.records) {
     directory_.Put(record.serial(), record.last_sequence(),
                    std::move(*record.mutable_job()));

@@ -25,6 +25,7 @@
 #include "server/host/idle_streams.h"
 #include "server/host/job_admission.h"
 #include "server/host/job_observer.h"
+#include "server/host/job_outbox.h"
 #include "server/host/job_retention.h"
 #include "server/host/model_uploads.h"
 #include "server/host/pending_replies.h"
@@ -91,6 +92,8 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
     std::function<void(bool read_only)> on_read_only;
     // Metrics to update; may be null. Must outlive the host.
     CoordinatorMetrics* metrics = nullptr;
+    // May be null. Must outlive the host.
+    JobOutbox* outbox = nullptr;
   };
   // Loads the store's jobs. Errors of JobStore::LoadJobs. `on_failure` is
   // called at most once, from some thread, when the store can write no more;

@@ -37,7 +37,7 @@ UNITS = ("_seconds", "_bytes", "_total", "_celsius", "_ratio", "_watts",
 WITHOUT_UNIT = {
     "comera_jobs", "comera_workers", "comera_slots", "comera_slots_busy",
     "comera_slots_unfit", "comera_leader", "comera_leader_epoch",
-    "comera_read_only", "comera_mass_silence",
+    "comera_read_only", "comera_mass_silence", "comera_webhook_waiting",
     "comera_rpc_streams_open", "comera_store_commit_writes",
     "comera_worker_ranks", "comera_worker_slots", "comera_worker_job_step",
     "comera_worker_members_confined",
@@ -224,8 +224,13 @@ class PrometheusTest(unittest.TestCase):
         server = cls.program("server/comera-server")
         worker = cls.program("worker/comera-worker")
         cls.program("worker/trainer/comera-trainer")
+        with open(cls.path("webhook.key"), "w", encoding="utf-8") as key:
+            os.fchmod(key.fileno(), 0o600)
+            key.write("a key of at least 24 bytes")
         cls.launch(
             "server", server, "--listen=127.0.0.1:0", "--data_dir=state",
+            # Nobody listens there.
+            "--webhook_url=https://127.0.0.1:9/", "--webhook_key_file=webhook.key",
             "--port_file=port", "--http_listen=127.0.0.1:0",
             "--http_port_file=http_port", f"--tls_cert={current}/cert.pem",
             f"--tls_key={current}/key.pem",

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/http/web_fetch.h"
 #include "common/log.h"
-#include "common/openid/web_fetch.h"
 #include "common/status_macros.h"
 #include "common/steady_time.h"
 

@@ -1,5 +1,5 @@
-#ifndef COMERA_COMMON_OPENID_WEB_FETCH_H_
-#define COMERA_COMMON_OPENID_WEB_FETCH_H_
+#ifndef COMERA_COMMON_HTTP_WEB_FETCH_H_
+#define COMERA_COMMON_HTTP_WEB_FETCH_H_
 
 #include <atomic>
 #include <cstddef>
@@ -9,14 +9,19 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/http/http_message.h"
 
 namespace comera {
 
-// One question to a provider of OpenID Connect.
+// A request to a server that somebody else runs.
 struct WebRequest {
   std::string url;
-  // Fields of a form that is posted; empty: the URL is read.
+  // Fields of a form that is posted; empty, and without `body`: the URL is
+  // read.
   std::vector<std::pair<std::string, std::string>> form;
+  // Posted as it is, in place of a form.
+  std::string body;
+  HttpHeaders headers;
   // Whether the URL may be one of http.
   bool plain_http = false;
   // Ends the exchange, within a second, once it is true.
@@ -37,7 +42,7 @@ inline constexpr size_t kMaxWebAnswer = 256 << 10;
 //
 // Unavailable: the network failed, or the answer is too large.
 // PermissionDenied: the certificate is not trusted. InvalidArgument: the URL is
-// malformed. Cancelled. No message holds the URL or the form.
+// malformed. Cancelled. No message holds the URL, the form or the body.
 absl::StatusOr<WebAnswer> FetchWeb(const WebRequest& request);
 
 // The text as it stands in a query or a form.
@@ -45,4 +50,4 @@ std::string EncodeForm(absl::string_view text);
 
 }  // namespace comera
 
-#endif  // COMERA_COMMON_OPENID_WEB_FETCH_H_
+#endif  // COMERA_COMMON_HTTP_WEB_FETCH_H_

@@ -1,5 +1,5 @@
-// One exchange with a provider of OpenID Connect by libcurl.
-#include "common/openid/web_fetch.h"
+// Makes a request over the web by libcurl.
+#include "common/http/web_fetch.h"
 
 #include <curl/curl.h>
 
@@ -81,11 +81,19 @@ absl::StatusOr<WebAnswer> FetchWeb(const WebRequest& request) {
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
   curl_easy_setopt(curl, CURLOPT_TIMEOUT, kTotalSeconds);
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "comera");
-  if (!request.form.empty()) {
+  const std::string& posted = request.form.empty() ? request.body : form;
+  if (!posted.empty()) {
     curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE,
-                     static_cast<curl_off_t>(form.size()));
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, form.c_str());
+                     static_cast<curl_off_t>(posted.size()));
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, posted.c_str());
   }
+  curl_slist* lines = nullptr;
+  for (const auto& [name, value] : request.headers) {
+    lines = curl_slist_append(lines, absl::StrCat(name, ": ", value).c_str());
+  }
+  const std::unique_ptr<curl_slist, void (*)(curl_slist*)> headers(
+      lines, curl_slist_free_all);
+  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, OnBody);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answer.body);
   curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
