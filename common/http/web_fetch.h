@@ -22,8 +22,10 @@ struct WebRequest {
   // Posted as it is, in place of a form.
   std::string body;
   HttpHeaders headers;
-  // Whether the URL may be one of http.
+  // Whether the URL may be one of http, which is asked without a proxy.
   bool plain_http = false;
+  // Whether the answer is only its code, whatever follows that.
+  bool code_only = false;
   // Ends the exchange, within a second, once it is true.
   const std::atomic<bool>* cancelled = nullptr;
 };

@@ -1,7 +1,9 @@
 // Puts a coordinator's parts together and starts and stops them in order.
 #include "server/daemon/comera_server.h"
 
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -99,7 +101,8 @@ absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
   std::vector<Document> untold;
   if (server->leads() && !options.webhook.url.empty()) {
     ASSIGN_OR_RETURN(untold, server->store_->LoadDocuments(Webhook::kKind));
-    server->webhook_ = std::make_unique<Webhook>(options.webhook, clock);
+    server->webhook_ =
+        std::make_unique<Webhook>(options.webhook, Clock::Real());
     host_options.outbox = server->webhook_.get();
   }
   server->metrics_->SetLeader(server->leads(), options.term);
@@ -118,11 +121,16 @@ absl::StatusOr<std::unique_ptr<ComeraServer>> ComeraServer::Start(
                    CoordinatorHost::Start(host_options, server->store_.get(),
                                           ids, clock, std::move(on_failure)));
   if (server->webhook_ != nullptr) {
-    server->webhook_->Start(
-        untold, [host = server->host_.get()](const std::string& id) {
-          host->Write({{}, {}, {}, {{Webhook::kKind, id, std::nullopt}}, {}},
-                      [](const absl::Status&) {});
-        });
+    const auto forget = [host = server->host_.get()](const std::string& id) {
+      host->loop().Post([host, id] {
+        // A store whose disk is full keeps the deletion for later.
+        if (StoreThread* const store = host->store()) {
+          store->Write({{}, {}, {}, {{Webhook::kKind, id, std::nullopt}}, {}},
+                       [](const absl::Status&) {});
+        }
+      });
+    };
+    server->webhook_->Start(untold, forget);
   }
   ASSIGN_OR_RETURN(
       server->security_,
@@ -331,8 +339,9 @@ void ComeraServer::Shutdown() {
   // First, because the event loop of a leader that steps down may be stuck.
   server_->GetHealthCheckService()->SetServingStatus(kLeaderHealth, false);
   if (http_ != nullptr) http_->Leave();
-  host_->Stop();
+  // It deletes what it has delivered through the host.
   if (webhook_ != nullptr) webhook_->Stop();
+  host_->Stop();
   if (forwarder_ != nullptr) forwarder_->Stop();
   if (describer_ != nullptr) describer_->Stop();
   if (http_ != nullptr) http_->Shutdown(options_.shutdown_grace);

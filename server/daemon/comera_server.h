@@ -134,7 +134,7 @@ class ComeraServer {
 
   const Options options_;
   // Destroyed last to first: HTTP, server, services, security, datasets, host,
-  // store, lock.
+  // webhook, store, lock.
   DataDirLock lock_;
   LeaderHint leader_;
   std::unique_ptr<DiskSpace> own_disk_space_;

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "comera/v1/job.pb.h"
 #include "common/private_file.h"
 #include "common/status_macros.h"
 #include "common/version.h"

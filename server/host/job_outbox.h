@@ -14,7 +14,8 @@ class JobOutbox {
   virtual ~JobOutbox() = default;
   // Adds to the batch what is to be kept of its changes.
   virtual void AddTo(const Effects& effects, StoreBatch* batch) = 0;
-  // The batch is durable.
+  // The batch is durable. Never called if it cannot become so; the host then
+  // ends.
   virtual void OnCommitted(const Effects& effects) = 0;
 };
 

@@ -14,6 +14,23 @@
 
 namespace comera::server {
 
+std::string NoteId(const v1::JobEvent& event) {
+  return absl::StrFormat("%s/%012d", event.job(), event.sequence());
+}
+
+absl::Time TimeOfNote(const StateNote& note) {
+  const nlohmann::json message = ParseJson(note.body);
+  absl::Time time;
+  if (!message.is_object() || !message.contains("timestamp") ||
+      !message["timestamp"].is_string() ||
+      !absl::ParseTime(absl::RFC3339_full,
+                       message["timestamp"].get<std::string>(), &time,
+                       nullptr)) {
+    return absl::InfinitePast();
+  }
+  return time;
+}
+
 StateNote MakeNote(const v1::JobEvent& event, const v1::Job& job) {
   const v1::StateChange& change = event.state_change();
   // In the spelling of the HTTP API.
@@ -40,8 +57,7 @@ StateNote MakeNote(const v1::JobEvent& event, const v1::Job& job) {
        absl::FormatTime(absl::RFC3339_full, FromTimestamp(event.time()),
                         absl::UTCTimeZone())},
       {"data", data}};
-  return {absl::StrFormat("%s/%012d", event.job(), event.sequence()),
-          JsonText(message)};
+  return {NoteId(event), JsonText(message)};
 }
 
 std::string SignNote(const std::string& key, const StateNote& note,

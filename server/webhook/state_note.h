@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/time/time.h"
 #include "comera/v1/job.pb.h"
 #include "comera/v1/progress.pb.h"
 
@@ -18,9 +19,16 @@ struct StateNote {
   std::string body;
 };
 
+// Returns the id of the note of an event.
+std::string NoteId(const v1::JobEvent& event);
+
 // Returns the note of an event that is a change of state. Of the job it tells
 // what does not change, so it may be the job as it was later.
 StateNote MakeNote(const v1::JobEvent& event, const v1::Job& job);
+
+// Returns the time of the change that a note tells of; InfinitePast: the body
+// is none of MakeNote.
+absl::Time TimeOfNote(const StateNote& note);
 
 // Returns the header webhook-signature of a note that is sent `seconds` after
 // 1970: "v1," and the base64 of HMAC-SHA256 over the id, the time and the body

@@ -21,10 +21,11 @@ namespace {
 
 constexpr size_t kMinKey = 24;
 
-// Answers that the same note would get again.
+// Answers that the same note would get again. Others may come from a key or an
+// address that is about to be mended.
 bool IsRefusal(int code) {
   static const std::set<int>* const codes =
-      new std::set<int>{400, 405, 406, 410, 413, 414, 415, 422, 501};
+      new std::set<int>{410, 413, 414, 415, 422, 501};
   return codes->count(code) > 0;
 }
 
@@ -40,9 +41,19 @@ void Webhook::Start(const std::vector<Document>& left,
   forget_ = std::move(forget);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<std::pair<absl::Time, StateNote>> by_time;
+    for (const Document& document : left) {
+      if (!document.body) continue;
+      StateNote note = {document.name, *document.body};
+      bytes_ += note.body.size();
+      by_time.emplace_back(TimeOfNote(note), std::move(note));
+    }
+    std::stable_sort(
+        by_time.begin(), by_time.end(),
+        [](const auto& a, const auto& b) { return a.first < b.first; });
     std::deque<Waiting> all;
-    for (const Document& note : left) {
-      if (note.body) all.push_back({{note.name, *note.body}, SteadyNow()});
+    for (auto& [time, note] : by_time) {
+      all.push_back({std::move(note), SteadyNow()});
     }
     // Jobs may have changed since the host was started.
     all.insert(all.end(), waiting_.begin(), waiting_.end());
@@ -79,8 +90,7 @@ void Webhook::AddTo(const Effects& effects, StoreBatch* batch) {
     if (!IsTold(event) || record == effects.records.end()) continue;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      const bool full =
-          waiting_.size() + written_.size() >= options_.max_waiting;
+      const bool full = bytes_ >= options_.max_bytes;
       LOG_IF(ERROR, full && !full_)
           << "event=webhook_full notes=" << waiting_.size()
           << " text=\"changes of jobs are not told until the receiver answers "
@@ -93,6 +103,10 @@ void Webhook::AddTo(const Effects& effects, StoreBatch* batch) {
     }
     StateNote note = MakeNote(event, record->second.job());
     batch->documents.push_back({kKind, note.id, note.body});
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      bytes_ += note.body.size();
+    }
     written_[note.id] = std::move(note);
   }
 }
@@ -101,7 +115,7 @@ void Webhook::OnCommitted(const Effects& effects) {
   bool added = false;
   for (const v1::JobEvent& event : effects.events) {
     if (!IsTold(event)) continue;
-    const auto note = written_.find(MakeNote(event, v1::Job()).id);
+    const auto note = written_.find(NoteId(event));
     if (note == written_.end()) continue;
     const std::lock_guard<std::mutex> lock(mutex_);
     waiting_.push_back({std::move(note->second), SteadyNow()});
@@ -122,12 +136,12 @@ Webhook::Result Webhook::Deliver(const StateNote& note) {
       {"webhook-id", note.id},
       {"webhook-timestamp", absl::StrCat(seconds)},
       {"webhook-signature", SignNote(options_.key, note, seconds)}};
+  request.code_only = true;
   request.cancelled = &stop_;
   const absl::StatusOr<WebAnswer> answer = post_(request);
-  if (stop_) return Result::kTryAgain;
   if (!answer.ok()) {
-    LOG(WARNING) << "event=webhook_not_delivered id=" << note.id << " status=\""
-                 << answer.status() << "\"";
+    LOG_IF(WARNING, !stop_) << "event=webhook_not_delivered id=" << note.id
+                            << " status=\"" << answer.status() << "\"";
     return Result::kTryAgain;
   }
   if (answer->code >= 200 && answer->code < 300) return Result::kDelivered;
@@ -137,11 +151,25 @@ Webhook::Result Webhook::Deliver(const StateNote& note) {
   return refused ? Result::kRefused : Result::kTryAgain;
 }
 
-void Webhook::Finish(Result result) {
+std::string Webhook::Finish(Result result) {
   ++(result == Result::kDelivered ? figures_.delivered : figures_.given_up);
-  const std::string id = std::move(waiting_.front().note.id);
+  const StateNote note = std::move(waiting_.front().note);
   waiting_.pop_front();
-  forget_(id);
+  bytes_ -= note.body.size();
+  return note.id;
+}
+
+std::vector<std::string> Webhook::GiveUpOld() {
+  std::vector<std::string> ids;
+  while (!waiting_.empty() &&
+         SteadyNow() - waiting_.front().since > options_.keep) {
+    ids.push_back(Finish(Result::kTryAgain));
+  }
+  if (!ids.empty()) {
+    LOG(ERROR) << "event=webhook_given_up notes=" << ids.size()
+               << " first=" << ids.front();
+  }
+  return ids;
 }
 
 void Webhook::Loop() {
@@ -152,23 +180,23 @@ void Webhook::Loop() {
       wake_.wait(lock);
       continue;
     }
-    const Waiting first = waiting_.front();
+    const StateNote first = waiting_.front().note;
     lock.unlock();
-    const Result result = Deliver(first.note);
+    const Result result = Deliver(first);
     lock.lock();
-    if (stop_) return;
-    if (result != Result::kTryAgain) {
-      Finish(result);
+    const bool done = result != Result::kTryAgain;
+    if (stop_ && !done) return;
+    const std::vector<std::string> ended =
+        done ? std::vector<std::string>{Finish(result)} : GiveUpOld();
+    lock.unlock();
+    for (const std::string& id : ended) forget_(id);
+    lock.lock();
+    if (done) {
       backoff.Reset();
-      continue;
+    } else {
+      wake_.wait_for(lock, absl::ToChronoNanoseconds(backoff.Next()),
+                     [this] { return stop_.load(); });
     }
-    if (SteadyNow() - first.since > options_.keep) {
-      LOG(ERROR) << "event=webhook_given_up id=" << first.note.id;
-      Finish(result);
-      continue;
-    }
-    wake_.wait_for(lock, absl::ToChronoNanoseconds(backoff.Next()),
-                   [this] { return stop_.load(); });
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -16,7 +17,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "comera/v1/job.pb.h"
+#include "comera/v1/progress.pb.h"
 #include "common/clock.h"
 #include "common/http/web_fetch.h"
 #include "server/coordinator/operation/effects.h"
@@ -26,7 +30,7 @@
 
 namespace comera::server {
 
-// Tells a URL of each change of a job's state, in the order of the changes, and
+// Tells a URL of each change of a job's state, in the order of their times, and
 // tries again until the receiver has taken it.
 //
 // A note becomes durable together with the change that it tells of, as a
@@ -47,16 +51,18 @@ class Webhook : public JobOutbox {
     // Between two tries.
     absl::Duration min_backoff = absl::Seconds(1);
     absl::Duration max_backoff = absl::Minutes(5);
-    // A note that nobody took for so long is given up.
+    // A note that nobody took for so long, since it was written or since the
+    // start, is given up.
     absl::Duration keep = absl::Hours(24);
-    // More notes are not kept.
-    size_t max_waiting = 100000;
+    // While the messages that wait have so many bytes, no more are kept.
+    size_t max_bytes = size_t{64} << 20;
   };
   using Post = std::function<absl::StatusOr<WebAnswer>(const WebRequest&)>;
   struct Figures {
     int64_t waiting = 0, delivered = 0, given_up = 0;
   };
 
+  // `clock` tells receivers the time, so it must be the wall clock.
   explicit Webhook(Options options, Clock* clock, Post post = FetchWeb);
   // Stops it.
   ~Webhook() override;
@@ -87,8 +93,10 @@ class Webhook : public JobOutbox {
   bool IsTold(const v1::JobEvent& event) const;
   Result Deliver(const StateNote& note);
   void Loop();
-  // Ends the wait of the first note.
-  void Finish(Result result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends the wait of the first note, and returns its id.
+  std::string Finish(Result result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Gives up the first notes that have waited for too long.
+  std::vector<std::string> GiveUpOld() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   Clock* const clock_;
@@ -101,6 +109,8 @@ class Webhook : public JobOutbox {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
+  // Of the bodies of all that wait or are being written.
+  size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   Figures figures_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };

@@ -2,13 +2,16 @@
 // or kept.
 #include "server/webhook/webhook.h"
 
-#include <algorithm>
+#include <chrono>
 #include <condition_variable>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/http/http_message.h"
 #include "common/json.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
@@ -236,6 +239,24 @@ TEST_F(WebhookTest, WhatAnEarlierCoordinatorLeftComesFirst) {
   EXPECT_THAT(ids_, ElementsAre(left.id, "jobs/a/000000000003"));
 }
 
+TEST_F(WebhookTest, WhatWasLeftComesInTheOrderOfItsTimes) {
+  v1::JobEvent first = Change(v1::QUEUED, 1), second = Change(v1::QUEUED, 1);
+  first.set_job("jobs/z");
+  second.set_job("jobs/b");
+  *second.mutable_time() =
+      ToTimestamp(absl::FromUnixSeconds(1000000) + absl::Milliseconds(1));
+  std::vector<Document> left;
+  for (const v1::JobEvent& event : {second, first}) {
+    const StateNote note = MakeNote(event, TestJob());
+    left.push_back({Webhook::kKind, note.id, note.body});
+  }
+  left.push_back({Webhook::kKind, "jobs/c/1", "of another version"});
+  Start(left);
+  Await([&] { return forgotten_.size() == 3; });
+  EXPECT_THAT(ids_, ElementsAre("jobs/c/1", "jobs/z/000000000001",
+                                "jobs/b/000000000001"));
+}
+
 TEST_F(WebhookTest, NothingIsToldBeforeItIsDurable) {
   Start();
   const Effects effects = EffectsOf({Change(v1::QUEUED, 1)});
@@ -251,7 +272,8 @@ TEST_F(WebhookTest, NothingIsToldBeforeItIsDurable) {
 
 TEST_F(WebhookTest, ASilentReceiverTakesNoMoreThanTheBound) {
   answer_ = [](size_t) { return Answer(503); };
-  options_.max_waiting = 2;
+  // A note has more than 200 bytes, and less than 300.
+  options_.max_bytes = 300;
   Start();
   EXPECT_THAT(Commit({Change(v1::QUEUED, 1), Change(v1::STARTING, 2),
                       Change(v1::RUNNING, 3)}),
