@@ -109,7 +109,7 @@ class Webhook : public JobOutbox {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
-  // Of the bodies of all that wait or are being written.
+  // The size of the bodies of all notes that wait or are being written.
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   Figures figures_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
