@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "common/http/http_server.h"
 #include "common/json.h"
 #include "common/status_matchers.h"
@@ -88,11 +87,9 @@ TEST_F(WebhookServerTest, EachChangeIsToldOnceAndThenForgotten) {
   Cancel(job);
   Await([&] { return states_.size() == 2; });
   EXPECT_THAT(states_, ElementsAre(job + " QUEUED", job + " CANCELLED"));
-  // It is forgotten just after the answer.
-  for (int i = 0; i < 1000 && CountKept() > 0; ++i) {
-    absl::SleepFor(absl::Milliseconds(5));
+  // It is forgotten just after the answer; the test's time limit ends the wait.
+  while (CountKept() > 0) {
   }
-  EXPECT_EQ(CountKept(), 0);
 }
 
 TEST_F(WebhookServerTest, ARestartLosesNothingThatTheReceiverDidNotTake) {
