@@ -17,10 +17,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/out_of_memory.h"
 #include "worker/gang/file_rules.h"
 #include "worker/gang/member_cgroup.h"
 #include "worker/gang/member_user.h"
-#include "worker/gang/out_of_memory.h"
 
 namespace comera::worker {
 

@@ -1,6 +1,6 @@
 // Reads the kernel's counters of out-of-memory kills.
 
-#include "worker/gang/out_of_memory.h"
+#include "common/out_of_memory.h"
 
 #include <algorithm>
 #include <fstream>
@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace comera::worker {
+namespace comera {
 namespace {
 
 // The number after `key` in a file of "key number" lines.
@@ -42,4 +42,4 @@ int64_t OutOfMemoryKills() {
       Counter("/proc/vmstat", "oom_kill"));
 }
 
-}  // namespace comera::worker
+}  // namespace comera
