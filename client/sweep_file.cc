@@ -83,6 +83,47 @@ absl::StatusOr<YamlNodePtr> FieldsAsList(const YamlNode& fields, bool axis,
   return std::make_shared<YamlNode>(std::move(list));
 }
 
+// Turns {path: values or {min, max, log}} into [{path, ...}].
+absl::StatusOr<YamlNodePtr> RangesAsList(const YamlNode& fields,
+                                         const std::string& name) {
+  YamlNode list;
+  list.kind = Kind::kSequence;
+  list.line = fields.line;
+  for (const YamlEntry& entry : fields.entries) {
+    YamlNode item;
+    item.kind = Kind::kMap;
+    item.line = entry.line;
+    item.entries.push_back(
+        {"path", entry.line,
+         std::make_shared<YamlNode>(Scalar(entry.key, entry.line))});
+    if (entry.value->kind == Kind::kMap) {
+      item.entries.insert(item.entries.end(), entry.value->entries.begin(),
+                          entry.value->entries.end());
+    } else {
+      YamlNode values = *entry.value;
+      for (YamlNodePtr& one : values.items) {
+        ASSIGN_OR_RETURN(one, AsText(one, name));
+      }
+      item.entries.push_back({"values", entry.line,
+                              std::make_shared<YamlNode>(std::move(values))});
+    }
+    list.items.push_back(std::make_shared<YamlNode>(std::move(item)));
+  }
+  return std::make_shared<YamlNode>(std::move(list));
+}
+
+// Returns `node` with its `fields`, ranges by path, in the form of SweepSpec.
+absl::StatusOr<YamlNodePtr> WithRangesAsList(const YamlNodePtr& node,
+                                             const std::string& name) {
+  if (node->kind != Kind::kMap) return node;
+  YamlNode copy = *node;
+  for (YamlEntry& entry : copy.entries) {
+    if (entry.key != "fields" || entry.value->kind != Kind::kMap) continue;
+    ASSIGN_OR_RETURN(entry.value, RangesAsList(*entry.value, name));
+  }
+  return std::make_shared<YamlNode>(std::move(copy));
+}
+
 // Returns `node` with its `fields` in the form of SweepSpec.
 absl::StatusOr<YamlNodePtr> WithFieldsAsList(const YamlNodePtr& node, bool axis,
                                              const std::string& name) {
@@ -106,6 +147,9 @@ absl::StatusOr<YamlNodePtr> Section(const YamlNodePtr& node,
     }
     if (entry.key == "grid") {
       ASSIGN_OR_RETURN(entry.value, WithFieldsAsList(entry.value, true, name));
+    }
+    if (entry.key == "random") {
+      ASSIGN_OR_RETURN(entry.value, WithRangesAsList(entry.value, name));
     }
     if (entry.key == "list" && entry.value->kind == Kind::kSequence) {
       YamlNode list = *entry.value;
@@ -149,6 +193,11 @@ absl::StatusOr<v1::SweepSpec> ParseSweepFile(const std::string& contents,
     if (spec.has_grid()) {
       for (v1::FieldValues& axis : *spec.mutable_grid()->mutable_fields()) {
         RenameField(name, axis.mutable_path(), notes);
+      }
+    }
+    if (spec.has_random()) {
+      for (v1::FieldRange& range : *spec.mutable_random()->mutable_fields()) {
+        RenameField(name, range.mutable_path(), notes);
       }
     }
     for (v1::SweepPoint& point : *spec.mutable_list()) {

@@ -2,6 +2,7 @@
 #ifndef COMERA_PROTO_SPEC_CHECKER_H_
 #define COMERA_PROTO_SPEC_CHECKER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -22,6 +23,9 @@ class SpecChecker {
   void Add(absl::string_view field, std::string description) {
     violations_->push_back({std::string(field), std::move(description)});
   }
+
+  // How many there are so far, those of others included.
+  size_t count() const { return violations_->size(); }
 
   void Require(bool holds, absl::string_view field, std::string description) {
     if (!holds) Add(field, std::move(description));

@@ -225,4 +225,23 @@ absl::Status SetSpecField(const std::string& path, const std::string& value,
   }
 }
 
+bool TakesWholeNumbers(const google::protobuf::Descriptor& type,
+                       const std::string& path) {
+  const google::protobuf::Descriptor* message = &type;
+  const std::vector<std::string> names =
+      absl::StrSplit(CurrentPath(type, path), '.');
+  for (size_t i = 0; i < names.size(); ++i) {
+    const FieldDescriptor* const field = message->FindFieldByName(names[i]);
+    if (field == nullptr || field->is_map()) return false;
+    if (i + 1 == names.size()) {
+      return field->cpp_type() == FieldDescriptor::CPPTYPE_INT32 ||
+             field->cpp_type() == FieldDescriptor::CPPTYPE_INT64 ||
+             field->cpp_type() == FieldDescriptor::CPPTYPE_UINT64;
+    }
+    if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) return false;
+    message = field->message_type();
+  }
+  return false;
+}
+
 }  // namespace comera

@@ -20,6 +20,10 @@ namespace comera {
 absl::Status SetSpecField(const std::string& path, const std::string& value,
                           google::protobuf::Message* message);
 
+// Whether the path names a field of whole numbers in messages of this type.
+bool TakesWholeNumbers(const google::protobuf::Descriptor& type,
+                       const std::string& path);
+
 }  // namespace comera
 
 #endif  // COMERA_PROTO_SPEC_FIELD_H_

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proto/model_family.h"
+#include "proto/random_runs.h"
 #include "proto/spec_field.h"
 #include "proto/sweep_plan.h"
 #include "proto/target_quality.h"
@@ -47,9 +48,10 @@ bool CheckBytes(const v1::SweepSpec& spec, size_t runs, double value_bytes,
   const double bytes = job_bytes * static_cast<double>(runs) + value_bytes;
   if (bytes <= static_cast<double>(max_bytes)) return true;
   const bool job = job_bytes * static_cast<double>(runs) >= value_bytes;
-  check.Add(job               ? "job"
-            : spec.has_grid() ? "grid"
-                              : "list",
+  check.Add(job                 ? "job"
+            : spec.has_grid()   ? "grid"
+            : spec.has_random() ? "random"
+                                : "list",
             absl::StrCat("makes ", runs, " runs of ",
                          static_cast<int64_t>(bytes / (1 << 20)),
                          " MiB together, of at most ", max_bytes >> 20,
@@ -216,9 +218,20 @@ void KeepSize(v1::JobSpec* spec) {
 
 int CountSweepPoints(const v1::SweepSpec& spec, size_t max_bytes,
                      SpecChecker& check) {
-  if (spec.has_grid() == (spec.list_size() > 0)) {
-    check.Add("grid", "exactly one of grid and list must be given");
+  const int given = (spec.has_grid() ? 1 : 0) + (spec.has_random() ? 1 : 0) +
+                    (spec.list_size() > 0 ? 1 : 0);
+  if (given != 1) {
+    check.Add("grid", "exactly one of grid, list and random must be given");
     return 0;
+  }
+  if (spec.has_random()) {
+    const v1::RandomRuns& random = spec.random();
+    if (!CheckRandomRuns(random, check)) return 0;
+    const double bytes = static_cast<double>(random.ByteSizeLong());
+    return CheckBytes(spec, random.runs(), bytes * random.runs(), max_bytes,
+                      check)
+               ? random.runs()
+               : 0;
   }
   if (spec.has_grid()) {
     GridSize size;
@@ -238,6 +251,15 @@ int CountSweepPoints(const v1::SweepSpec& spec, size_t max_bytes,
 
 SweepChange SweepPointAt(const v1::SweepSpec& spec, int index) {
   SweepChange change;
+  if (spec.has_random()) {
+    for (int f = 0; f < spec.random().fields_size(); ++f) {
+      v1::FieldValue* const field = change.point.add_fields();
+      field->set_path(spec.random().fields(f).path());
+      field->set_value(DrawValue(spec.random(), index, f));
+      change.field_sources.push_back(absl::StrCat("random.fields[", f, "]"));
+    }
+    return change;
+  }
   if (!spec.has_grid()) {
     change.point = spec.list(index);
     for (int f = 0; f < change.point.fields_size(); ++f) {

@@ -1,4 +1,4 @@
-// Expands a sweep's grid or list into changes of its base job.
+// Expands a sweep's grid, list or random runs into changes of its base job.
 #ifndef COMERA_PROTO_SWEEP_RUNS_H_
 #define COMERA_PROTO_SWEEP_RUNS_H_
 
@@ -19,13 +19,14 @@ struct SweepChange {
   std::vector<std::string> field_sources;
 };
 
-// Returns the number of points of the list or grid, duplicates included; 0
-// after a violation. `max_bytes` is SweepLimits::total_bytes.
+// Returns the number of points of the list, the grid or the random runs,
+// duplicates included; 0 after a violation. `max_bytes` is
+// SweepLimits::total_bytes.
 int CountSweepPoints(const v1::SweepSpec& spec, size_t max_bytes,
                      SpecChecker& check);
 
-// Returns that point: of the list, or of the grid, whose last axis changes
-// first. `index` must be below CountSweepPoints.
+// Returns that point: of the list, of the random runs, or of the grid, whose
+// last axis changes first. `index` must be below CountSweepPoints.
 SweepChange SweepPointAt(const v1::SweepSpec& spec, int index);
 
 // Returns the point's own label or, e.g., "method=comera seed=2 loss=2.9

@@ -31,6 +31,40 @@ absl::StatusOr<v1::SweepSpec> Parse(const std::string& section) {
   return ParseSweepFile(absl::StrCat("sweep:\n", section, kJob), "s.yaml");
 }
 
+TEST(SweepFileTest, ReadsRandomRunsWithRangesByPath) {
+  ASSERT_OK_AND_ASSIGN(const v1::SweepSpec spec, Parse(R"(
+  random:
+    runs: 20
+    seed: 3
+    fields:
+      optimizer.learning_rate_cores: {min: 0.0001, max: 0.01, log: true}
+      model.layers: [1, 2]
+      compression.attention.input_modes: [[4, 8], [8, 4]]
+)"));
+  const v1::RandomRuns& random = spec.random();
+  EXPECT_EQ(random.runs(), 20);
+  EXPECT_EQ(random.seed(), 3u);
+  ASSERT_EQ(random.fields_size(), 3);
+  EXPECT_EQ(random.fields(0).path(), "optimizer.learning_rate_cores");
+  EXPECT_EQ(random.fields(0).min(), 0.0001);
+  EXPECT_EQ(random.fields(0).max(), 0.01);
+  EXPECT_TRUE(random.fields(0).log());
+  EXPECT_EQ(random.fields(1).values(1), "2");
+  EXPECT_EQ(random.fields(2).values(0), "[4, 8]");
+}
+
+TEST(SweepFileTest, AMistakeInARangeHasItsLine) {
+  EXPECT_THAT(Parse(R"(
+  random:
+    runs: 20
+    fields:
+      model.layers: {minimum: 1}
+)")
+                  .status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("s.yaml (sweep):6: ")));
+}
+
 TEST(SweepFileTest, ReadsTheGridBesideTheJob) {
   ASSERT_OK_AND_ASSIGN(const v1::SweepSpec spec, Parse(R"(
   display_name: rates
