@@ -113,8 +113,10 @@ absl::Status EmbeddedCluster::StartChildren() {
       absl::StrCat("--data_dir=", options_.data_dir, "/worker"),
       // Nothing goes on when the command has ended.
       "--member_lease=0",
-      // The user who runs jobs here may read all these files anyway.
-      "--data_root=/", absl::StrCat("--trainer=", options_.trainer_binary)};
+      // The user who runs jobs here may read all these files anyway, and run
+      // programs.
+      "--data_root=/", "--allow_programs",
+      absl::StrCat("--trainer=", options_.trainer_binary)};
   worker_.arguments.insert(worker_.arguments.end(),
                            options_.worker_flags.begin(),
                            options_.worker_flags.end());

@@ -1,7 +1,9 @@
-// Lists the paths in a specification's data, tokenizer and initial weights.
+// Lists the paths in a specification's data, tokenizer, initial weights and
+// program.
 
 #include "proto/data_paths.h"
 
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -90,6 +92,17 @@ void AddData(v1::DataSpec* data, Collector* collector) {
   }
 }
 
+void AddProgram(v1::ProgramSpec* program, Collector* collector) {
+  collector->Add("program.files", program->mutable_files(), PathKind::kFolder);
+  // Maps have no order of their own.
+  std::set<std::string> names;
+  for (const auto& [name, path] : program->data()) names.insert(name);
+  for (const std::string& name : names) {
+    collector->Add(absl::StrCat("program.data[", name, "]"),
+                   &(*program->mutable_data())[name], PathKind::kFileOrFolder);
+  }
+}
+
 }  // namespace
 
 std::vector<DataPath> DataPaths(v1::JobSpec* spec) {
@@ -100,6 +113,7 @@ std::vector<DataPath> DataPaths(v1::JobSpec* spec) {
                   spec->mutable_initial_weights()->mutable_safetensors(),
                   PathKind::kFileOrFolder);
   }
+  if (spec->has_program()) AddProgram(spec->mutable_program(), &collector);
   return collector.Release();
 }
 

@@ -26,8 +26,8 @@ struct DataPath {
   PathKind kind = PathKind::kFile;
 };
 
-// All paths of data, tokenizer and initial weights that are not empty. The
-// pointers stay valid as long as nothing else in the spec is changed.
+// All paths of data, tokenizer, initial weights and program that are not empty.
+// The pointers stay valid as long as nothing else in the spec is changed.
 std::vector<DataPath> DataPaths(v1::JobSpec* spec);
 
 }  // namespace comera

@@ -292,12 +292,17 @@ void FillTraining(v1::JobSpec& spec) {
 }  // namespace
 
 v1::JobSpec WithDefaults(v1::JobSpec spec) {
-  FillModel(spec);
-  FillData(spec);
-  FillCompression(spec);
-  FillObjective(*spec.mutable_objective());
-  FillOptimizer(spec);
-  FillTraining(spec);
+  if (spec.has_program()) {
+    v1::ProgramSpec& program = *spec.mutable_program();
+    if (program.python().empty()) program.set_python("/usr/bin/python3");
+  } else {
+    FillModel(spec);
+    FillData(spec);
+    FillCompression(spec);
+    FillObjective(*spec.mutable_objective());
+    FillOptimizer(spec);
+    FillTraining(spec);
+  }
   if (spec.resources().processes() == 0)
     spec.mutable_resources()->set_processes(1);
   if (spec.queue().empty()) spec.set_queue("default");

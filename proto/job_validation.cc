@@ -17,6 +17,7 @@
 #include "proto/message_checks.h"
 #include "proto/model_family.h"
 #include "proto/model_size.h"
+#include "proto/program_validation.h"
 #include "proto/resource_names.h"
 #include "proto/secret_words.h"
 #include "proto/spec_checker.h"
@@ -356,6 +357,14 @@ std::vector<FieldViolation> ValidateJobSpec(const v1::JobSpec& spec,
          "AUTO is a search, which makes several jobs: give this file to comera "
          "submit, comera run or comera sweep, or call SweepService.CreateSweep "
          "with it"});
+    return violations;
+  }
+  if (spec.has_program()) {
+    v1::JobSpec full = WithDefaults(spec);
+    SpecChecker check(&violations);
+    CheckProgram(full, check);
+    CheckAdministration(full, check);
+    if (violations.empty() && filled != nullptr) *filled = std::move(full);
     return violations;
   }
   // A width that is out of range has no default of four times it.

@@ -235,6 +235,7 @@ SweepPlan PlanRuns(std::shared_ptr<const v1::SweepSpec> spec, int64_t steps,
       Summarize(job, &run);
       early.Add(index, job);
       plan.queues.insert(job.queue());
+      if (job.has_program()) plan.program_queues.insert(job.queue());
     }
     plan.runs.push_back(std::move(run));
   }

@@ -65,6 +65,8 @@ struct SweepPlan {
   std::vector<Stage> stages;
   // The queues of the runs.
   std::set<std::string> queues;
+  // The queues in which some run has a program of the user's own.
+  std::set<std::string> program_queues;
 
   // The specification of the run, with its defaults. If the run has a stage,
   // the stage's result is still missing from it. It is made for each call.

@@ -56,9 +56,11 @@ grpc::ServerUnaryReactor* TrainingService::CreateJob(
       access_, context, response, [&](const UnaryCall<v1::Job>& call) {
         const Caller& caller = *call.caller();
         RETURN_IF_ERROR(caller.CheckSize(request->ByteSizeLong()));
-        ASSIGN_OR_RETURN(const PreparedJob job,
+        ASSIGN_OR_RETURN(PreparedJob job,
                          PrepareJob(*request, {caller.user(), ""}));
         RETURN_IF_ERROR(caller.Check(Permission::kUse, job.spec().queue()));
+        job.set_administers(
+            caller.Check(Permission::kAdminister, job.spec().queue()).ok());
         if (request->validate_only()) {
           ForecastJob(job, call);
           return absl::OkStatus();
@@ -77,7 +79,9 @@ void TrainingService::ForecastJob(const PreparedJob& job,
     if (!status.ok()) return call.Finish(status);
     *call.response().mutable_spec() = job.spec();
     host_->RunQuery<v1::Forecast>(
-        [job](const Coordinator& coordinator, absl::Time now) {
+        [job](const Coordinator& coordinator,
+              absl::Time now) -> absl::StatusOr<v1::Forecast> {
+          RETURN_IF_ERROR(coordinator.CheckMayRun(job.spec(), job.submitter()));
           return coordinator.Forecast(job.spec(), job.submitter().user, now);
         },
         [call](absl::StatusOr<v1::Forecast> forecast) {

@@ -138,6 +138,7 @@ absl::StatusOr<v1::Job> Coordinator::Submit(const PreparedJob& prepared,
     return absl::InvalidArgumentError(
         absl::StrCat("spec.queue: there is no queue \"", spec.queue(), "\""));
   }
+  RETURN_IF_ERROR(CheckMayRun(spec, submitter));
   RETURN_IF_ERROR(CheckSource(spec, submitter.user));
   RETURN_IF_ERROR(CheckQueueHasRoom());
   std::string name;
@@ -162,6 +163,29 @@ absl::StatusOr<v1::Job> Coordinator::Submit(const PreparedJob& prepared,
   op.RequestSchedule();
   Commit(&op);
   return entry.job();
+}
+
+absl::Status Coordinator::CheckMayRun(const v1::JobSpec& spec,
+                                      const Submitter& submitter) const {
+  // What a sweep runs was checked when the sweep was accepted.
+  if (!spec.has_program() || submitter.administers ||
+      !submitter.sweep.empty()) {
+    return absl::OkStatus();
+  }
+  return CheckLetsUsersRunPrograms(spec.queue());
+}
+
+absl::Status Coordinator::CheckLetsUsersRunPrograms(
+    const std::string& queue) const {
+  const v1::Queue* const found = queues_.Find(queue);
+  if (found != nullptr && found->program_role() == v1::ROLE_USER) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(absl::StrCat(
+      "program: only an administrator of queue ", queue,
+      " may run programs in it; an administrator of the server lets its users "
+      "do so with `comera queues update ",
+      queue, " --programs user`"));
 }
 
 absl::Status Coordinator::CheckQueueHasRoom() const {

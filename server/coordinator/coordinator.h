@@ -183,6 +183,14 @@ class Coordinator {
     return queue_directory_.List(request);
   }
 
+  // PermissionDenied: the job has a program, and the submitter may not run
+  // programs in its queue.
+  absl::Status CheckMayRun(const v1::JobSpec& spec,
+                           const Submitter& submitter) const;
+  // PermissionDenied: only administrators may run programs of their own in the
+  // queue.
+  absl::Status CheckLetsUsersRunPrograms(const std::string& queue) const;
+
   // Finished jobs.
 
   // Removes a finished job's model. NotFound; FailedPrecondition: the job has

@@ -26,6 +26,8 @@ struct WorkerSlots {
   // Unfit slots that have been so for so long that nobody should wait for them.
   int32_t lasting_unfit_cpu = 0;
   int32_t lasting_unfit_gpu = 0;
+  // Whether jobs with a program of the user's own may run here.
+  bool runs_programs = false;
 };
 
 // A queue's rights.
@@ -58,6 +60,9 @@ struct PendingJob {
   absl::Time not_before = absl::InfinitePast();
   // It was stopped to change its size, and goes on before others start.
   bool resizing = false;
+  // Whether it has a program of the user's own, so that it needs workers that
+  // run programs.
+  bool program = false;
   // Slots that it was to have when running jobs were stopped for it, until it
   // starts (PassMemory). No reservation keeps it from as many.
   int32_t granted = 0;

@@ -25,7 +25,7 @@ bool Divides(const v1::JobSpec& spec, int32_t processes) {
 // Where any device would do, one kind may still be unable to run the job.
 v1::ResourceSpec::Device DeviceFor(const v1::JobSpec& spec) {
   const v1::ResourceSpec::Device asked = spec.resources().device();
-  if (asked != v1::ResourceSpec::ANY) return asked;
+  if (asked != v1::ResourceSpec::ANY || spec.has_program()) return asked;
   if (HeadWidth(spec.model()) > kMostGpuHeadWidth) return v1::ResourceSpec::CPU;
   if (spec.training().precision() == v1::TrainingSpec::TF32) {
     return v1::ResourceSpec::GPU;
@@ -50,6 +50,7 @@ JobDemand DemandOf(const v1::JobSpec& spec) {
     }
     if (demand.sizes.size() == 1) demand.sizes.clear();
   }
+  demand.program = spec.has_program();
   demand.preemptible = !spec.has_preemptible() || spec.preemptible();
   if (spec.has_time_limit()) {
     const absl::Duration limit = FromProtoDuration(spec.time_limit());

@@ -19,6 +19,8 @@ struct JobDemand {
   // empty for a job that is not elastic.
   std::vector<int32_t> sizes;
   bool preemptible = true;
+  // Whether it needs workers that run programs of users' own.
+  bool program = false;
   // Infinite if there is none.
   absl::Duration time_limit = absl::InfiniteDuration();
   std::string queue;

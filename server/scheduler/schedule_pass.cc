@@ -26,12 +26,14 @@ SchedulePass::SchedulePass(const ClusterSnapshot& snapshot, int32_t probe)
   for (size_t i = 0; i < snapshot.workers.size(); ++i) {
     const WorkerSlots& room = snapshot.workers[i];
     const auto worker = static_cast<int32_t>(i);
-    pools_[0].slots.Add(worker, room.rack, &room.free_cpu);
+    pools_[0].slots.Add(worker, room.rack, room.runs_programs, &room.free_cpu);
     pools_[0].total += room.total_cpu;
+    if (room.runs_programs) pools_[0].total_for_programs += room.total_cpu;
     pools_[0].unfit += room.unfit_cpu;
     pools_[0].lasting_unfit += room.lasting_unfit_cpu;
-    pools_[1].slots.Add(worker, room.rack, &room.free_gpu);
+    pools_[1].slots.Add(worker, room.rack, room.runs_programs, &room.free_gpu);
     pools_[1].total += room.total_gpu;
+    if (room.runs_programs) pools_[1].total_for_programs += room.total_gpu;
     pools_[1].unfit += room.unfit_gpu;
     pools_[1].lasting_unfit += room.lasting_unfit_gpu;
   }
@@ -133,6 +135,11 @@ WaitReason SchedulePass::Reason(WaitReason::Kind kind,
       reason.have = pool.free();
       reason.unfit = pool.unfit;
       break;
+    case WaitReason::kNoProgramRoom:
+      reason.need = job.min_processes();
+      reason.have = pool.slots.free_for_programs();
+      reason.limit = pool.total_for_programs;
+      break;
     case WaitReason::kQueueLimit:
     case WaitReason::kQueueTooSmall:
       reason.need = job.min_processes();
@@ -216,6 +223,7 @@ int32_t SchedulePass::LeftByHead(const Pool& pool, const PendingJob& job,
 int32_t SchedulePass::Startable(const PendingJob& job, const Pool& pool,
                                 const Queue& queue) {
   int32_t room = pool.free();
+  if (job.program) room = std::min(room, pool.slots.free_for_programs());
   const absl::Time end = EndIfStarted(job);
   if (IsBound(job)) room = LeftByHead(pool, job, room, end);
   room = std::min(room, QueueFree(job.queue));
@@ -257,6 +265,12 @@ void SchedulePass::Visit(int32_t index) {
   if (need > snapshot_.queues[job.queue].limit) {
     return Wait(index, Reason(WaitReason::kQueueTooSmall, job));
   }
+  // The slots that are kept for a waiting job, or that others leave for it, may
+  // be on workers that do not run programs.
+  if (job.program && pool.total_for_programs < pool.total &&
+      pool.slots.free_for_programs() < need) {
+    return Wait(index, Reason(WaitReason::kNoProgramRoom, job));
+  }
   const int32_t queue_room = QueueFree(job.queue);
   const bool limited = need > queue_room;
   if (job.not_before > snapshot_.now) {
@@ -296,7 +310,7 @@ void SchedulePass::Start(int32_t index, int32_t processes) {
   queue.releases.push_back({end, processes});
   order_.Placed(index, processes);
   decision_.placements.push_back(
-      {index, pool.slots.Allocate(processes, job.last_workers)});
+      {index, pool.slots.Allocate(processes, job.last_workers, job.program)});
   if (index == probe_) found_.processes_now = processes;
 }
 

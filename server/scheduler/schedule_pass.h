@@ -52,6 +52,8 @@ class SchedulePass {
   struct Pool {
     SlotPool slots;
     int32_t total = 0;
+    // The slots on workers that run programs.
+    int32_t total_for_programs = 0;
     int32_t unfit = 0;
     int32_t lasting_unfit = 0;
     int32_t free_at_start = 0;

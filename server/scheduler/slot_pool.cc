@@ -14,13 +14,14 @@ std::set<std::pair<int32_t, int32_t>>::const_iterator Largest(
 
 }  // namespace
 
-void SlotPool::Add(int32_t worker, int32_t rack,
+void SlotPool::Add(int32_t worker, int32_t rack, bool runs_programs,
                    const std::vector<int32_t>* free) {
   if (free->empty()) return;
   if (rooms_.size() <= static_cast<size_t>(worker)) rooms_.resize(worker + 1);
-  rooms_[worker] = {rack, free, 0};
+  rooms_[worker] = {rack, free, 0, runs_programs};
   const auto count = static_cast<int32_t>(free->size());
   free_ += count;
+  if (runs_programs) free_for_programs_ += count;
   workers_.insert(workers_.end(), {count, worker});
   if (rack < 0) return;
   if (racks_.size() <= static_cast<size_t>(rack)) racks_.resize(rack + 1);
@@ -45,18 +46,29 @@ int32_t SlotPool::Choose(ByFree from, int32_t processes,
   return processes;
 }
 
-std::vector<int32_t> SlotPool::ChooseWorkers(
-    int32_t processes, const std::vector<int32_t>& wanted) const {
+std::vector<int32_t> SlotPool::ChooseWorkers(int32_t processes,
+                                             const std::vector<int32_t>& wanted,
+                                             bool program) const {
   std::vector<int32_t> chosen;
   ByFree before;
   int32_t room = 0;
   for (int32_t worker : wanted) {
     if (worker < 0 || static_cast<size_t>(worker) >= rooms_.size()) continue;
+    if (program && !rooms_[worker].runs_programs) continue;
     const int32_t free = rooms_[worker].free();
     if (free > 0 && before.insert({free, worker}).second) room += free;
   }
   if (room >= processes) {
     Choose(std::move(before), processes, &chosen);
+    return chosen;
+  }
+  if (program && free_for_programs_ < free_) {
+    // Where only some workers run programs, racks do not count.
+    ByFree able;
+    for (const auto& entry : workers_) {
+      if (rooms_[entry.second].runs_programs) able.insert(entry);
+    }
+    Choose(std::move(able), processes, &chosen);
     return chosen;
   }
   const auto machine = workers_.lower_bound({processes, -1});
@@ -95,6 +107,7 @@ void SlotPool::Use(int32_t worker, int32_t count,
     places->push_back({worker, (*room.slots)[room.taken++]});
   }
   free_ -= count;
+  if (room.runs_programs) free_for_programs_ -= count;
   workers_.erase({before, worker});
   if (after > 0) workers_.insert({after, worker});
   if (room.rack < 0) return;
@@ -106,9 +119,10 @@ void SlotPool::Use(int32_t worker, int32_t count,
   racks_by_free_.insert({rack.free, room.rack});
 }
 
-std::vector<MemberPlace> SlotPool::Allocate(
-    int32_t processes, const std::vector<int32_t>& wanted) {
-  std::vector<int32_t> chosen = ChooseWorkers(processes, wanted);
+std::vector<MemberPlace> SlotPool::Allocate(int32_t processes,
+                                            const std::vector<int32_t>& wanted,
+                                            bool program) {
+  std::vector<int32_t> chosen = ChooseWorkers(processes, wanted, program);
   // Workers are filled in the order of choice, so that the last may keep some.
   std::vector<std::pair<int32_t, int32_t>> shares;
   for (int32_t worker : chosen) {

@@ -17,14 +17,19 @@ class SlotPool {
  public:
   // A worker without a rack label is its own rack as far as packing goes.
   // `free` is ascending and must outlive the pool.
-  void Add(int32_t worker, int32_t rack, const std::vector<int32_t>* free);
+  // `runs_programs`: programs of users' own may run there.
+  void Add(int32_t worker, int32_t rack, bool runs_programs,
+           const std::vector<int32_t>* free);
 
   int32_t free() const { return free_; }
+  // The free slots on workers that run programs.
+  int32_t free_for_programs() const { return free_for_programs_; }
 
   // Chooses slots for this many processes, which are then free no more. There
-  // must be enough of them.
+  // must be enough of them, for a `program` on workers that run programs.
   std::vector<MemberPlace> Allocate(int32_t processes,
-                                    const std::vector<int32_t>& wanted);
+                                    const std::vector<int32_t>& wanted,
+                                    bool program = false);
 
  private:
   struct Room {
@@ -32,6 +37,7 @@ class SlotPool {
     const std::vector<int32_t>* slots = nullptr;
     // How many of the first slots are taken.
     int32_t taken = 0;
+    bool runs_programs = false;
     int32_t free() const {
       return slots == nullptr ? 0 : static_cast<int32_t>(slots->size()) - taken;
     }
@@ -48,10 +54,12 @@ class SlotPool {
   static int32_t Choose(ByFree from, int32_t processes,
                         std::vector<int32_t>* chosen);
   std::vector<int32_t> ChooseWorkers(int32_t processes,
-                                     const std::vector<int32_t>& wanted) const;
+                                     const std::vector<int32_t>& wanted,
+                                     bool program) const;
   void Use(int32_t worker, int32_t count, std::vector<MemberPlace>* places);
 
   int32_t free_ = 0;
+  int32_t free_for_programs_ = 0;
   // The free slots of each worker.
   std::vector<Room> rooms_;
   ByFree workers_;

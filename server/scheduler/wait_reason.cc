@@ -44,6 +44,14 @@ std::string WaitReason::Text() const {
     case kNoRoom:
       return absl::StrCat(slots("free "), ", ", have, " free",
                           unfit > 0 ? absl::StrCat(", ", unfit, " unfit") : "");
+    case kNoProgramRoom:
+      return limit == 0
+                 ? absl::StrCat(slots(""),
+                                " of a worker that runs programs, none does "
+                                "(comera-worker --allow_programs)")
+                 : absl::StrCat(slots("free "),
+                                " of workers that run programs, ", have, " of ",
+                                limit, " are free");
     case kRoomComing:
       return absl::StrCat(slots(""), ", which other jobs are giving up");
     case kEarlierJobs:

@@ -20,6 +20,9 @@ struct WaitReason {
     kPoolTooSmall,
     // It needs `need` slots; `have` are free, and `unfit` are unfit.
     kNoRoom,
+    // Its program needs `need` slots; of the `limit` slots on workers that run
+    // programs, `have` are free.
+    kNoProgramRoom,
     // It needs `need` slots, and the jobs that have them are stopping.
     kRoomComing,
     // It is behind jobs that wait for slots.

@@ -329,12 +329,18 @@ void SweepHost::Plan(v1::SweepSpec spec, std::string user,
 }
 
 void SweepHost::Create(v1::CreateSweepRequest request, PlannedSweep planned,
+                       std::vector<std::string> program_queues,
                        std::string user, Callback<v1::Sweep> done) {
   // Closures are copied, and run once.
   auto shared = std::make_shared<PlannedSweep>(std::move(planned));
   CommitThenReply<v1::Sweep>(
-      [this, request = std::move(request), shared, user = std::move(user)](
-          SweepEngine* engine, absl::Time now, SweepEffects* effects) {
+      [this, request = std::move(request), shared,
+       program_queues = std::move(program_queues), user = std::move(user)](
+          SweepEngine* engine, absl::Time now,
+          SweepEffects* effects) -> absl::StatusOr<v1::Sweep> {
+        for (const std::string& queue : program_queues) {
+          RETURN_IF_ERROR(host_->engine().CheckLetsUsersRunPrograms(queue));
+        }
         const UserQuota quota = host_->QuotaOf(user);
         return engine->Create(request, std::move(*shared), user, now, effects,
                               {quota.sweeps, quota.active_sweeps});

@@ -46,9 +46,12 @@ class SweepHost : public EngineHost<SweepEngine, SweepEffects>,
   // sweeps of the user are being planned already.
   void Plan(v1::SweepSpec spec, std::string user,
             std::function<void(absl::StatusOr<PlannedSweep>)> done);
-  // Errors of the engine, and Unavailable while stopping.
+  // `program_queues`: queues in which it runs programs as a user who does not
+  // administer them. Errors of the engine, PermissionDenied if one of those
+  // queues does not let users run programs, and Unavailable while stopping.
   void Create(v1::CreateSweepRequest request, PlannedSweep planned,
-              std::string user, Callback<v1::Sweep> done);
+              std::vector<std::string> program_queues, std::string user,
+              Callback<v1::Sweep> done);
   void Get(std::string name, Callback<v1::Sweep> done);
   // Sweeps older than `before_serial` (0: all), those that are `visible`.
   using Sweeps = std::vector<std::pair<int64_t, v1::Sweep>>;

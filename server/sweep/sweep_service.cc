@@ -48,6 +48,10 @@ std::set<std::string> NamedQueues(const v1::SweepSpec& spec) {
     if (axis.path() != kPath) continue;
     queues.insert(axis.values().begin(), axis.values().end());
   }
+  for (const v1::FieldRange& range : spec.random().fields()) {
+    if (range.path() != kPath) continue;
+    queues.insert(range.values().begin(), range.values().end());
+  }
   for (const v1::SweepPoint& point : spec.list()) {
     for (const v1::FieldValue& field : point.fields()) {
       if (field.path() == kPath) queues.insert(field.value());
@@ -85,6 +89,19 @@ absl::Status CheckQueues(const SweepPlan& plan, const Caller& caller) {
     RETURN_IF_ERROR(caller.Check(Permission::kUse, queue));
   }
   return absl::OkStatus();
+}
+
+// The queues in which the sweep runs programs, and that the caller does not
+// administer.
+std::vector<std::string> OthersProgramQueues(const SweepPlan& plan,
+                                             const Caller& caller) {
+  std::vector<std::string> queues;
+  for (const std::string& queue : plan.program_queues) {
+    if (!caller.Check(Permission::kAdminister, queue).ok()) {
+      queues.push_back(queue);
+    }
+  }
+  return queues;
 }
 
 std::string Token(int64_t before_serial) {
@@ -159,7 +176,9 @@ grpc::ServerUnaryReactor* SweepService::CreateSweep(
                 status = CheckQueues(planned->plan, *call.caller());
               }
               if (!status.ok()) return call.Finish(status);
-              sweeps_->Create(*request, *std::move(planned),
+              std::vector<std::string> queues =
+                  OthersProgramQueues(planned->plan, *call.caller());
+              sweeps_->Create(*request, *std::move(planned), std::move(queues),
                               call.caller()->user(), call);
             });
         return absl::OkStatus();

@@ -4,7 +4,9 @@
 
 #include <sys/resource.h>
 
+#include <functional>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -21,6 +23,9 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+
+// What seed 7 draws first between 0 and 1.
+constexpr double kFirstDraw = 0.609395;
 
 v1::SweepSpec Base() {
   v1::SweepSpec spec;
@@ -364,6 +369,135 @@ TEST(SpecFieldTest, TakesValuesAsJobFilesDo) {
            {"objective.late.target_bytes", "1e30GiB"}}) {
     EXPECT_FALSE(set(path, value).ok()) << path << "=" << value;
   }
+}
+
+v1::FieldRange& AddRange(v1::SweepSpec* spec, const std::string& path) {
+  v1::FieldRange& range = *spec->mutable_random()->add_fields();
+  range.set_path(path);
+  return range;
+}
+
+TEST(SweepPlanTest, RandomRunsDrawEveryFieldFromItsRange) {
+  v1::SweepSpec spec = Base();
+  spec.mutable_random()->set_runs(200);
+  spec.mutable_random()->set_seed(7);
+  v1::FieldRange& rate = AddRange(&spec, "optimizer.learning_rate_cores");
+  rate.set_min(1e-4);
+  rate.set_max(1e-2);
+  rate.set_log(true);
+  v1::FieldRange& layers = AddRange(&spec, "model.layers");
+  layers.set_min(1);
+  layers.set_max(3);
+  v1::FieldRange& decay = AddRange(&spec, "optimizer.decay");
+  decay.add_values("none");
+  decay.add_values("linear");
+  const SweepPlan plan = Plan(spec);
+  ASSERT_EQ(plan.runs.size(), 200u);
+  int below = 0, linear = 0;
+  std::map<int, int> by_layers;
+  for (int run = 0; run < 200; ++run) {
+    const v1::JobSpec job = plan.RunSpec(run);
+    const double drawn = job.optimizer().learning_rate_cores();
+    EXPECT_GE(drawn, 1e-4);
+    EXPECT_LE(drawn, 1e-2);
+    below += drawn < 1e-3 ? 1 : 0;
+    linear += job.optimizer().decay() == v1::OptimizerSpec::LINEAR ? 1 : 0;
+    ++by_layers[job.model().layers()];
+  }
+  // Half of the draws are of the lower decade; 30 are four deviations.
+  EXPECT_NEAR(below, 100, 30);
+  EXPECT_NEAR(linear, 100, 30);
+  ASSERT_EQ(by_layers.size(), 3u);
+  for (const auto& [layers_drawn, count] : by_layers) {
+    EXPECT_NEAR(count, 67, 28) << layers_drawn;
+  }
+}
+
+TEST(SweepPlanTest, ASeedDrawsTheSameAndMoreRunsKeepTheFirst) {
+  v1::SweepSpec spec = Base();
+  spec.mutable_random()->set_runs(5);
+  spec.mutable_random()->set_seed(7);
+  v1::FieldRange& rate = AddRange(&spec, "optimizer.learning_rate_cores");
+  rate.set_min(0);
+  rate.set_max(1);
+  const auto drawn = [&](int run) {
+    return Plan(spec).RunSpec(run).optimizer().learning_rate_cores();
+  };
+  const double first = drawn(0), fifth = drawn(4);
+  EXPECT_NE(first, fifth);
+  spec.mutable_random()->set_runs(9);
+  EXPECT_EQ(drawn(0), first);
+  EXPECT_EQ(drawn(4), fifth);
+  // The draws are part of what a stored sweep means, on every machine.
+  EXPECT_NEAR(first, kFirstDraw, 1e-5);
+  spec.mutable_random()->set_seed(8);
+  EXPECT_NE(drawn(0), first);
+}
+
+TEST(SweepPlanTest, BadRangesAreNamed) {
+  const auto violations = [](const std::function<void(v1::SweepSpec*)>& make) {
+    v1::SweepSpec spec = Base();
+    spec.mutable_random()->set_runs(3);
+    make(&spec);
+    return Violations(spec);
+  };
+  EXPECT_THAT(violations([](v1::SweepSpec*) {}), HasSubstr("random.fields: "));
+  EXPECT_THAT(violations([](v1::SweepSpec* s) {
+                s->mutable_random()->set_runs(kMaxSweepRuns + 1);
+                AddRange(s, "model.layers").add_values("1");
+              }),
+              HasSubstr("random.runs: "));
+  EXPECT_THAT(violations([](v1::SweepSpec* s) { AddRange(s, "model.layers"); }),
+              HasSubstr("random.fields[0]: needs values, or min and max"));
+  EXPECT_THAT(violations([](v1::SweepSpec* s) {
+                v1::FieldRange& range = AddRange(s, "training.seed");
+                range.set_min(2);
+                range.set_max(1);
+              }),
+              HasSubstr("random.fields[0].max: is below min"));
+  EXPECT_THAT(violations([](v1::SweepSpec* s) {
+                v1::FieldRange& range = AddRange(s, "optimizer.epsilon");
+                range.set_min(0);
+                range.set_max(1);
+                range.set_log(true);
+              }),
+              HasSubstr("random.fields[0].min: must be above 0"));
+  EXPECT_THAT(violations([](v1::SweepSpec* s) {
+                v1::FieldRange& range = AddRange(s, "model.layers");
+                range.set_min(1.2);
+                range.set_max(1.8);
+              }),
+              HasSubstr("random.fields[0]: has no whole number"));
+  EXPECT_THAT(violations([](v1::SweepSpec* s) {
+                v1::FieldRange& range = AddRange(s, "model.layers");
+                range.add_values("2");
+                range.set_max(8);
+              }),
+              HasSubstr("random.fields[0].values: excludes"));
+  EXPECT_THAT(violations([](v1::SweepSpec* s) {
+                AddRange(s, "no.such").add_values("2");
+              }),
+              HasSubstr("random.fields[0]: no.such: there is no field `no`"));
+  EXPECT_THAT(violations([](v1::SweepSpec* s) {
+                AddRange(s, "model.layers").add_values("2");
+                s->mutable_grid()->add_seeds(1);
+              }),
+              HasSubstr("exactly one of grid, list and random"));
+}
+
+TEST(SweepPlanTest, QueuesOfProgramsAreTold) {
+  v1::SweepSpec spec;
+  v1::ProgramSpec& program = *spec.mutable_job()->mutable_program();
+  program.set_entry("train.py");
+  program.set_files("datasets/code");
+  spec.mutable_random()->set_runs(2);
+  v1::FieldRange& rate = AddRange(&spec, "program.environment.RATE");
+  rate.set_min(0);
+  rate.set_max(1);
+  const SweepPlan plan = Plan(spec);
+  EXPECT_EQ(plan.program_queues, std::set<std::string>{"default"});
+  EXPECT_NE(plan.RunSpec(0).program().environment().at("RATE"),
+            plan.RunSpec(1).program().environment().at("RATE"));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ inline PreparedJob PreparedTestJob(v1::JobSpec spec,
                                    std::string request_id = "",
                                    std::string user = "") {
   return PreparedJob(WithDefaults(std::move(spec)), std::move(request_id),
-                     {std::move(user), ""});
+                     {std::move(user), "", /*administers=*/true});
 }
 
 }  // namespace comera::server

@@ -33,6 +33,7 @@ constexpr int kMaxEntries = 1'000'000;
 // The fields whose folders are not walked: files of known names are opened in
 // them, whatever links these are.
 constexpr char kShardsField[] = "data.token_shards.";
+constexpr char kProgramFields[] = "program.";
 constexpr char kWeightsField[] = "initial_weights.safetensors";
 
 // An absolute name without ".", ".." and doubled slashes.
@@ -285,7 +286,9 @@ absl::Status DataRoots::CheckPath(const DataPath& path,
         "what no job may read lies below it (the worker's own files, /proc, "
         "/sys or /dev); name the folders beside that");
   }
-  if (absl::StartsWith(path.field, kShardsField)) {
+  // A program's folders are readable to it as a whole.
+  if (absl::StartsWith(path.field, kShardsField) ||
+      (absl::StartsWith(path.field, kProgramFields) && found->is_folder)) {
     return CheckLinksIn(found->path, present,
                         [](absl::string_view) { return true; });
   }

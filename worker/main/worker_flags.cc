@@ -85,6 +85,9 @@ void AddFlags(CLI::App& app, WorkerFlags& flags) {
                  "a GiB; in a control group an equal share of nine tenths of "
                  "the machine's memory; off: they have none")
       ->default_str("on");
+  app.add_flag("--allow_programs", flags.allow_programs,
+               "Run jobs with a program of their user's own, which may do here "
+               "whatever members may (docs/programs.md)");
   app.add_flag(
       "--rank_cgroups", flags.rank_cgroups,
       "Give each member a control group (cgroup v2) below the daemon's, "

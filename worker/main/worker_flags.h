@@ -27,6 +27,7 @@ struct WorkerFlags {
   std::string member_user;
   bool member_memory_limit = true;
   std::string member_landlock = "auto";
+  bool allow_programs = false;
   bool rank_cgroups = false;
   std::vector<std::string> data_roots;
   std::vector<std::string> data_urls;

@@ -413,6 +413,7 @@ int Main(const WorkerFlags& flags) {
   options.data_dir =
       std::filesystem::absolute(flags.data_dir).lexically_normal().string();
   options.limit_memory = flags.member_memory_limit;
+  options.run_programs = flags.allow_programs;
   options.trainer = flags.trainer.empty() ? FindTrainer() : flags.trainer;
   options.processes.grace = absl::Seconds(flags.grace);
   options.cache.max_bytes = flags.cache_bytes;

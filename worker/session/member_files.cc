@@ -91,6 +91,8 @@ FileAccess MemberFiles(const v1::MemberAssignment& member,
     access.read.push_back(
         absl::StrCat(data_dir, "/datasets/views/", pin.digest()));
   }
+  // Debian's interpreter has a start-up file there.
+  if (member.spec().has_program()) access.read.push_back("/etc/python3.11");
   v1::JobSpec spec = member.spec();
   for (const DataPath& path : DataPaths(&spec)) {
     AddData(

@@ -285,6 +285,7 @@ v1::SynchronizeRequest WorkerSession::MakeRequest(bool* news) {
   request.set_daemon(options_.daemon);
   request.set_members_survive(MembersSurvive());
   request.set_obeys_finish(true);
+  request.set_runs_programs(options_.run_programs);
   request.set_host(options_.host);
   request.set_rack(options_.rack);
   request.set_version(kVersion);

@@ -95,6 +95,8 @@ class WorkerSession : private GangMembers::Observer,
     // the same: what is planned, with head-room, on the CPU (comera-trainer
     // --limit_to_plan), and in a control group their share of the machine.
     bool limit_memory = true;
+    // Whether jobs may run programs of their users' own here.
+    bool run_programs = false;
     // What jobs may read on this machine; by default nothing.
     DataRoots data_roots;
     GangMembers::Options processes;

@@ -125,6 +125,11 @@ absl::Status WorkerSession::StartMember(
   for (const v1::Slot& one : options_.slots) {
     if (one.index() == rank.slot()) slot = one;
   }
+  if (rank.spec().has_program() && !options_.run_programs) {
+    return absl::FailedPreconditionError(
+        "program: this worker runs no programs; the operator allows them with "
+        "--allow_programs");
+  }
   ASSIGN_OR_RETURN(const std::string task,
                    folders_.WriteTask(rank, threads, options_.address,
                                       slot.device() == v1::ResourceSpec::GPU

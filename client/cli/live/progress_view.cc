@@ -177,7 +177,11 @@ std::string SizeText(const RunFigures& figures) {
 }
 
 std::string SpeedText(const v1::StepMetrics& m) {
-  std::string text = absl::StrFormat("%.1f samples/s", m.samples_per_second());
+  // Programs of users' own need not tell it.
+  std::string text =
+      m.samples_per_second() > 0
+          ? absl::StrFormat("%.1f samples/s", m.samples_per_second())
+          : "";
   if (m.tokens_per_second() > 0) {
     absl::StrAppend(&text, "  ",
                     FormatCount(std::llround(m.tokens_per_second())),
@@ -262,7 +266,9 @@ std::vector<std::string> ProgressBlock(const RunFigures& figures, int width) {
                           Bar(Share(ranks.current, ranks.initial), kBarWidth),
                           ranks.current, ranks.initial));
     }
-    lines.push_back(SpeedText(m));
+    if (std::string speed = SpeedText(m); !speed.empty()) {
+      lines.push_back(std::move(speed));
+    }
   }
   for (std::string& line : lines) line = CutToWidth(line, width);
   return lines;
@@ -272,7 +278,10 @@ std::string ProgressLine(const RunFigures& figures) {
   const v1::StepMetrics& m = figures.metrics();
   std::vector<std::string> parts = {
       absl::StrCat("step ", m.step(), "/", m.total_steps()), StageText(figures),
-      LossText(figures), SizeText(figures), SpeedText(m)};
+      LossText(figures), SizeText(figures)};
+  if (std::string speed = SpeedText(m); !speed.empty()) {
+    parts.push_back(std::move(speed));
+  }
   if (m.has_eta()) {
     parts.push_back("ETA " + DurationText(ToDuration(m.eta())));
   }
@@ -317,9 +326,14 @@ std::string EventLine(const v1::JobEvent& event) {
                           " progress samples were left out)");
     case v1::JobEvent::kRunInfo: {
       const v1::RunInfo& info = event.run_info();
+      // What programs of users' own do not tell is left out.
       std::string line = absl::StrCat(
-          FormatCount(info.train_samples()), " training and ",
-          FormatCount(info.validation_samples()), " validation samples, ",
+          info.train_samples() > 0
+              ? absl::StrCat(FormatCount(info.train_samples()),
+                             " training and ",
+                             FormatCount(info.validation_samples()),
+                             " validation samples, ")
+              : "",
           info.test_samples() > 0
               ? absl::StrCat(FormatCount(info.test_samples()),
                              " test samples, ")
@@ -329,8 +343,11 @@ std::string EventLine(const v1::JobEvent& event) {
                              ", ")
               : "",
           FormatCount(info.initial_parameters()),
-          " parameters (dense: ", FormatCount(info.dense_parameters()),
-          "), baseline loss ", FormatFigure(info.baseline_loss()),
+          " parameters (dense: ", FormatCount(info.dense_parameters()), ")",
+          info.baseline_loss() > 0
+              ? absl::StrCat(", baseline loss ",
+                             FormatFigure(info.baseline_loss()))
+              : "",
           InitialErrorsText(info));
       if (info.has_ideal_auc()) {
         absl::StrAppendFormat(&line, ", ideal AUC %.4f", info.ideal_auc());
@@ -382,7 +399,7 @@ std::vector<std::string> Summary(const RunFigures& figures,
   if (const auto loss = figures.validation_loss()) {
     std::string text = FormatFigure(*loss);
     absl::StrAppend(&text, target_text(v1::Target::kTargetLoss));
-    if (figures.run_info()) {
+    if (figures.run_info() && figures.run_info()->baseline_loss() > 0) {
       absl::StrAppend(
           &text, ", ", IsLanguageModel(job.spec().model()) ? "unigram " : "",
           "baseline ", FormatFigure(figures.run_info()->baseline_loss()));
@@ -430,7 +447,11 @@ std::vector<std::string> Summary(const RunFigures& figures,
     }
     add("size", text);
   }
-  for (const auto& [title, text] : DensePeerRows(job, peers)) add(title, text);
+  if (!job.spec().has_program()) {
+    for (const auto& [title, text] : DensePeerRows(job, peers)) {
+      add(title, text);
+    }
+  }
   if (figures.result() && figures.result()->targets_size() > 1) {
     const std::vector<v1::Target> asked =
         TargetsOf(job.spec().objective().late());

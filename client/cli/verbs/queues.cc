@@ -23,6 +23,7 @@ struct Arguments {
   int64_t max = kNone;
   std::string weight;
   std::string borrowing;
+  std::string programs;
 };
 
 int PrintQueues(const std::vector<v1::Queue>& queues, const Session& session) {
@@ -32,9 +33,9 @@ int PrintQueues(const std::vector<v1::Queue>& queues, const Session& session) {
     weights += queue.weight();
     processes += queue.running_processes();
   }
-  std::vector<std::vector<std::string>> rows = {{"QUEUE", "GUARANTEED", "MAX",
-                                                 "BORROWS", "WEIGHT", "SHARE",
-                                                 "USED", "RUNNING", "QUEUED"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"QUEUE", "GUARANTEED", "MAX", "BORROWS", "WEIGHT", "SHARE", "PROGRAMS",
+       "USED", "RUNNING", "QUEUED"}};
   const auto percent = [](double part, double whole) {
     return whole > 0
                ? absl::StrCat(static_cast<int>(100 * part / whole + 0.5), "%")
@@ -46,13 +47,15 @@ int PrintQueues(const std::vector<v1::Queue>& queues, const Session& session) {
          queue.max_processes() > 0 ? absl::StrCat(queue.max_processes()) : "-",
          queue.borrowing() ? "yes" : "no", FormatFigure(queue.weight()),
          percent(queue.weight(), weights),
+         queue.program_role() == v1::ROLE_USER ? "users" : "admins",
          percent(queue.running_processes(), static_cast<double>(processes)),
          absl::StrCat(queue.running_jobs(), " (", queue.running_processes(),
                       " processes)"),
          absl::StrCat(queue.queued_jobs(), " (", queue.queued_processes(),
                       " processes)")});
   }
-  return session.PrintTable(rows, {"SHARE", "BORROWS", "WEIGHT", "USED"});
+  return session.PrintTable(rows,
+                            {"PROGRAMS", "SHARE", "BORROWS", "WEIGHT", "USED"});
 }
 
 int List(const Session& session) {
@@ -99,6 +102,11 @@ absl::StatusOr<std::vector<std::string>> Fields(const Arguments& arguments,
   if (!arguments.borrowing.empty()) {
     queue->set_borrowing(arguments.borrowing == "yes");
     fields.push_back("borrowing");
+  }
+  if (!arguments.programs.empty()) {
+    queue->set_program_role(arguments.programs == "user" ? v1::ROLE_USER
+                                                         : v1::ROLE_ADMIN);
+    fields.push_back("program_role");
   }
   return fields;
 }
@@ -171,6 +179,11 @@ Verb QueuesVerb(Session* session) {
        &arguments->borrowing,
        false,
        {"yes", "no"}},
+      {"--programs",
+       "Who may submit jobs with a program of their own (admin)",
+       &arguments->programs,
+       false,
+       {"user", "admin"}},
   };
   verb.examples =
       R"(  comera queues

@@ -6,7 +6,8 @@
 The model is a small GPT that knows nothing of tensor trains; it learns the next word
 of text files, by default of Python's own standard library. The run continues from the
 newest checkpoint, ends when loss and size are met, and after SIGTERM with a
-checkpoint. Several processes with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in
+checkpoint. As the program of a job (docs/examples/own_program.yaml) it takes the job's
+targets. Several processes with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in
 their environment train on shares of the same batches.
 """
 
@@ -137,8 +138,11 @@ def main():
         parallel = wrap()
         for step in run:
             if step == args.steps:
+                # A job's targets, where there are some, or one's own.
                 objective.begin_late(
-                    args.target_loss, target_ratio=args.target_ratio,
+                    run.target_loss or args.target_loss,
+                    target_size=run.target_size,
+                    target_ratio=None if run.target_size else args.target_ratio,
                     max_steps=args.late_steps,
                     # Attention keeps a rank of at least its number of heads.
                     floors={"*.query": 4, "*.key": 4},

@@ -16,6 +16,8 @@ struct Submitter {
   std::string user;
   // `sweeps/{sweep}`; empty if a person or program asks for itself.
   std::string sweep;
+  // Whether the caller may administer the job's queue.
+  bool administers = false;
 };
 
 // A job on its way into the store. It is made once, where its request comes in,
@@ -36,6 +38,9 @@ class PreparedJob {
   // What the spec's dataset paths mean; empty until the datasets are pinned.
   const std::vector<v1::DatasetPin>& datasets() const { return datasets_; }
 
+  void set_administers(bool administers) {
+    submitter_.administers = administers;
+  }
   void set_datasets(std::vector<v1::DatasetPin> datasets) {
     datasets_ = std::move(datasets);
   }

@@ -60,6 +60,11 @@ absl::Status Check(const v1::Queue& queue) {
     return Invalid("queue.borrowing",
                    "without it a queue needs guaranteed_processes");
   }
+  if (queue.program_role() != v1::ROLE_UNSPECIFIED &&
+      queue.program_role() != v1::ROLE_USER &&
+      queue.program_role() != v1::ROLE_ADMIN) {
+    return Invalid("queue.program_role", "must be ROLE_USER or ROLE_ADMIN");
+  }
   return absl::OkStatus();
 }
 
@@ -154,12 +159,14 @@ absl::StatusOr<v1::Queue> QueueTable::Update(
       queue.set_weight(given.weight() == 0 ? 1 : given.weight());
     } else if (path == "borrowing") {
       queue.set_borrowing(!given.has_borrowing() || given.borrowing());
+    } else if (path == "program_role") {
+      queue.set_program_role(given.program_role());
     } else {
       return Invalid(
           "update_mask",
           absl::StrCat("\"", path.substr(0, 64),
                        "\" is none of guaranteed_processes, max_processes, "
-                       "weight, borrowing"));
+                       "weight, borrowing, program_role"));
     }
   }
   RETURN_IF_ERROR(Check(queue));

@@ -118,6 +118,7 @@ void ClusterView::AddWorkers(const WorkerTable& workers) {
     worker_numbers_[id] = static_cast<int32_t>(workers_.size());
     workers_.push_back(&worker);
     WorkerSlots room;
+    room.runs_programs = worker.runs_programs();
     if (!worker.rack().empty()) {
       room.rack =
           racks.emplace(worker.rack(), static_cast<int32_t>(racks.size()))
@@ -213,6 +214,7 @@ PendingJob ClusterView::ToPending(const JobEntry& entry) {
   job.queue = QueueNumber(demand.queue);
   job.user = UserNumber(entry.job().user());
   job.device = demand.device;
+  job.program = demand.program;
   job.processes = demand.processes;
   if (!demand.sizes.empty()) {
     const int32_t target = entry.record().target_processes();

@@ -70,6 +70,7 @@ WorkerState::ReportChanges WorkerState::ApplyReport(
     absl::Duration suspect_after) {
   ReportChanges changes;
   changes.slots = !IsReachable() || now - last_seen_ > suspect_after ||
+                  runs_programs_ != request.runs_programs() ||
                   !SameSlots(slots_, request.slots());
   changes.peers = peer_address_ != request.peer_address() ||
                   (!peer_address_.empty() && !IsReachable());
@@ -82,6 +83,7 @@ WorkerState::ReportChanges WorkerState::ApplyReport(
   peer_address_ = request.peer_address();
   members_survive_ = request.members_survive();
   obeys_finish_ = request.obeys_finish();
+  runs_programs_ = request.runs_programs();
   UpdateUnfit(request, now);
   slots_.assign(request.slots().begin(), request.slots().end());
   return changes;

@@ -121,6 +121,8 @@ class WorkerState {
 
   // Its members obey MemberAssignment.finish.
   bool obeys_finish() const { return obeys_finish_; }
+  // Programs of users' own may run here.
+  bool runs_programs() const { return runs_programs_; }
   // Training states that it holds on its disk and in its memory, and other
   // files, by job.
   const Checkpoints& checkpoints() const { return checkpoints_; }
@@ -168,6 +170,7 @@ class WorkerState {
   // Whether its members outlive the daemon.
   bool members_survive_ = false;
   bool obeys_finish_ = false;
+  bool runs_programs_ = false;
   // Replaced incarnations and replaced daemons, newest last.
   std::deque<std::string> retired_incarnations_;
   std::deque<std::string> retired_daemons_;

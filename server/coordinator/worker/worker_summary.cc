@@ -47,6 +47,7 @@ v1::WorkerSummary Summarize(const WorkerState& worker,
   summary.set_version(worker.version());
   summary.set_rack(worker.rack());
   summary.set_peer_address(worker.peer_address());
+  summary.set_runs_programs(worker.runs_programs());
   AddUnfitSlots(worker, &summary);
   const WorkerPolicy& policy = worker.policy();
   summary.set_service(worker.Service());

@@ -109,6 +109,7 @@ absl::StatusOr<v1::SynchronizeResponse> CoordinatorHarness::Sync(
   request.set_host(worker.host);
   request.set_peer_address(worker.peer_address);
   for (const auto& held : worker.checkpoints) *request.add_checkpoints() = held;
+  request.set_runs_programs(worker.runs_programs);
   for (const auto& trouble : worker.troubles) {
     *request.add_troubles() = trouble;
   }

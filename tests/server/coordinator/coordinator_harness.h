@@ -40,6 +40,7 @@ class CoordinatorHarness {
     std::string peer_address = "";
     std::vector<v1::HeldCheckpoint> checkpoints = {};
     std::vector<v1::MemberTrouble> troubles = {};
+    bool runs_programs = false;
   };
 
   std::string Submit(int ranks = 2);

@@ -9,6 +9,7 @@ namespace comera::server {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using Worker = CoordinatorHarness::Worker;
 
@@ -334,6 +335,46 @@ TEST_F(CoordinatorTest, RequestIdIsIdempotentAlsoAfterARestart) {
   EXPECT_THAT(
       h_.coordinator->Submit(PreparedTestJob(spec, "r1"), h_.now, &none),
       StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(CoordinatorTest, ProgramsTakeTheQueuesRole) {
+  v1::JobSpec spec;
+  spec.mutable_program()->set_entry("train.py");
+  spec.mutable_program()->set_files("datasets/code");
+  const auto submit = [&](bool administers) {
+    PreparedJob job = PreparedTestJob(spec, "", "ann");
+    job.set_administers(administers);
+    Effects effects;
+    return h_.coordinator->Submit(job, h_.now, &effects).status();
+  };
+  EXPECT_THAT(submit(false), StatusIs(absl::StatusCode::kPermissionDenied,
+                                      HasSubstr("--programs user")));
+  EXPECT_OK(submit(true));
+  v1::UpdateQueueRequest update;
+  update.mutable_queue()->set_name("queues/default");
+  update.mutable_queue()->set_program_role(v1::ROLE_USER);
+  update.mutable_update_mask()->add_paths("program_role");
+  Effects effects;
+  ASSERT_OK(h_.coordinator->UpdateQueue(update, &effects));
+  EXPECT_OK(submit(false));
+}
+
+// What a worker says about programs decides who gets them.
+TEST_F(CoordinatorTest, ProgramsGoToWorkersThatRunThem) {
+  v1::JobSpec spec;
+  spec.mutable_program()->set_entry("train.py");
+  spec.mutable_program()->set_files("/code");
+  CoordinatorHarness::Worker plain{"w1"}, able{"w2"};
+  able.runs_programs = true;
+  ASSERT_OK(h_.Sync(plain));
+  const std::string name = h_.Submit(spec);
+  h_.Schedule();
+  EXPECT_EQ(h_.job(name).state(), v1::QUEUED);
+  ASSERT_OK(h_.Sync(able));
+  h_.Schedule();
+  ASSERT_OK_AND_ASSIGN(const v1::SynchronizeResponse answer, h_.Sync(able));
+  ASSERT_EQ(answer.desired_size(), 1);
+  EXPECT_EQ(answer.desired(0).spec().program().entry(), "train.py");
 }
 
 TEST_F(CoordinatorTest, QueueHasALimit) {

@@ -292,5 +292,62 @@ TEST(Scheduler, ExplainsWhoIsAheadAndWhatLessWouldGet) {
   EXPECT_FALSE(Scheduler::Explain(c.snapshot, 1, {}).expected_start);
 }
 
+// Programs of users' own run on workers that allow them, and wait for those.
+TEST(Scheduler, ProgramsWaitForWorkersThatRunThem) {
+  ClusterBuilder c;
+  c.Worker(4);
+  c.Job(1).program = true;
+  EXPECT_EQ(ReasonOf(c.Decide(), 0),
+            "waiting for 1 CPU slot of a worker that runs programs, none does "
+            "(comera-worker --allow_programs)");
+  const int able = c.Worker(3, 2);
+  c.snapshot.workers[able].runs_programs = true;
+  const Decision decision = c.Decide();
+  ASSERT_THAT(Placed(decision), ElementsAre(0));
+  EXPECT_THAT(WorkersOf(decision.placements[0]), ElementsAre(able));
+}
+
+TEST(Scheduler, AProgramThatFindsNoRoomHoldsNobodyBack) {
+  ClusterBuilder c;
+  c.Worker(4);
+  c.snapshot.workers[c.Worker(3, 2)].runs_programs = true;
+  c.Running(2);
+  c.Job(2).program = true;
+  c.Job(5);
+  const Decision decision = c.Decide();
+  EXPECT_THAT(Placed(decision), ElementsAre(1));
+  EXPECT_EQ(ReasonOf(decision, 0),
+            "waiting for 2 free CPU slots of workers that run programs, 1 of "
+            "3 are free");
+  EXPECT_THAT(decision.stops, IsEmpty());
+}
+
+TEST(Scheduler, AGangOfProgramsMaySpanTheWorkersThatRunThem) {
+  ClusterBuilder c;
+  const int first = c.Worker(1);
+  c.Worker(8);
+  const int second = c.Worker(2);
+  c.snapshot.workers[first].runs_programs = true;
+  c.snapshot.workers[second].runs_programs = true;
+  c.Job(3).program = true;
+  c.Job(8);
+  const Decision decision = c.Decide();
+  ASSERT_THAT(Placed(decision), ElementsAre(0, 1));
+  EXPECT_THAT(WorkersOf(decision.placements[0]),
+              ::testing::UnorderedElementsAre(first, second, second));
+}
+
+// Where all workers run programs, theirs are jobs like all others.
+TEST(Scheduler, ProgramsAreReservedForWhereEverybodyRunsThem) {
+  ClusterBuilder c;
+  c.snapshot.workers[c.Worker(2, 1)].runs_programs = true;
+  c.Running(1);
+  c.Job(2).program = true;
+  c.Job(1);
+  const Decision decision = c.Decide();
+  EXPECT_THAT(Placed(decision), IsEmpty());
+  EXPECT_EQ(ReasonOf(decision, 0), "waiting for 2 free CPU slots, 1 free");
+}
+
 }  // namespace
 }  // namespace comera::server

@@ -169,6 +169,11 @@ BackendOptions BackendOptionsOf(const TrainerTask& task) {
 
 absl::StatusOr<TaskDescription> Describe(const TrainerTask& task,
                                          const DescribeOptions& options) {
+  if (task.spec().has_program()) {
+    return absl::FailedPreconditionError(
+        "program: what a program of your own does and takes is not known "
+        "before it runs");
+  }
   const int64_t process_bytes = ResidentBytes();  // before anything is built
   TaskDescription result;
   const v1::JobSpec& spec = task.spec();

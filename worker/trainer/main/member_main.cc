@@ -36,6 +36,7 @@
 #include "worker/trainer/process/failure.h"
 #include "worker/trainer/process/make_backend.h"
 #include "worker/trainer/process/process_memory.h"
+#include "worker/trainer/program/run_program.h"
 #include "worker/trainer/state/checkpoint.h"
 
 namespace comera::trainer {
@@ -148,6 +149,12 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
   const int64_t own_limit = task.spec().resources().memory_bytes();
   if (on_cpu && own_limit > 0) RETURN_IF_ERROR(LimitDataBytes(own_limit));
   RETURN_IF_ERROR(FileError(MakeDirectories(task.work_dir())));
+  if (task.spec().has_program()) {
+    return RunProgram(
+        task,
+        on_cpu ? absl::StrCat("CPU, ", ThreadsOf(task), " threads") : "GPU",
+        stop, events, activity);
+  }
 
   const std::unique_ptr<energy::EnergyMeter> energy =
       energy::OpenEnergyMeter(EnergySourcesOf(task));

@@ -21,11 +21,18 @@ from comera.torch import gang
 from comera.torch.checkpoints import CheckpointFolder, random_state, set_random_state
 from comera.torch.compaction import load_state_dict
 from comera.torch.objective import Objective
-from comera.torch.sizes import num_parameters, ranks
+from comera.torch.sizes import dense_parameters, num_parameters, ranks
 
-# A job's side of the interface, which is provisional: docs/pytorch.md.
+# What a job sets (docs/pytorch.md, "The interface to a job").
 EVENTS_VARIABLE = "COMERA_RUN_EVENTS"
 CHECKPOINTS_VARIABLE = "COMERA_RUN_CHECKPOINTS"
+CHECKPOINT_EVERY_VARIABLE = "COMERA_RUN_CHECKPOINT_EVERY"
+MODEL_VARIABLE = "COMERA_RUN_MODEL"
+TARGET_LOSS_VARIABLE = "COMERA_TARGET_LOSS"
+TARGET_SIZE_VARIABLE = "COMERA_TARGET_PARAMETERS"
+
+# Seconds between two signs of life.
+_SIGN_INTERVAL = 0.5
 
 # The version of a state that Run writes; others are refused.
 _VERSION = 1
@@ -62,11 +69,19 @@ def _without_functions(state: Any) -> Any:
     return state
 
 
+def _from_job(variable: str) -> Optional[float]:
+    """The number that a job set; None: it set none. ValueError: not a number."""
+    text = os.environ.get(variable)
+    return float(text) if text else None
+
+
 class _Events:
-    """Lines of JSON in a file, one write each, so that no line is torn."""
+    """Lines of JSON in a file or pipe, one write each, so that no line is torn."""
 
     def __init__(self, path: Optional[str]) -> None:
         self._file = -1
+        # When the last line was written.
+        self.last_time = 0.0
         if path:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             self._file = os.open(path, flags, 0o644)
@@ -76,6 +91,7 @@ class _Events:
             known = {key: _for_json(value) for key, value in fields.items()}
             line = json.dumps({"event": event, "time": time.time(), **known})
             os.write(self._file, line.encode() + b"\n")
+            self.last_time = time.monotonic()
 
     def close(self) -> None:
         if self._file >= 0:
@@ -99,15 +115,16 @@ class Run:
         print(run.outcome)
 
     It is the same with or without a service around it: progress goes to stderr,
-    checkpoints to the folder. Where COMERA_RUN_EVENTS names a file, every event is
-    appended to it as a line of JSON, and where COMERA_RUN_CHECKPOINTS names a folder,
-    that one is used (docs/pytorch.md; the names are provisional, and no part of the
-    service sets them yet).
+    checkpoints to the folder. As the program of a job it also tells the service what
+    it does, keeps its checkpoints where the service copies them from, leaves the
+    module's state dict as the job's model, and takes the job's targets and its
+    interval of checkpoints in place of the script's (docs/programs.md).
 
     A run ends, each time with a checkpoint if there is a folder: after `steps` steps
     ("completed"); when a validation meets the loss and the size of the objective's
     late stage, or `target_loss` and `target_size` ("target_met"); after SIGTERM, at
     the end of the step ("stopped"). After an exception there is none ("failed").
+    Where a job has targets, those alone count.
 
     A checkpoint holds module, optimiser, objective, `extras` (objects with state_dict
     and load_state_dict, such as schedulers), the step, the front, and the states of
@@ -152,9 +169,17 @@ class Run:
         self.outcome = ""
         # Validated models that no other one beats, by ascending size.
         self.front: List[Point] = []
-        self._checkpoint_every = checkpoint_every
+        every = _from_job(CHECKPOINT_EVERY_VARIABLE)
+        self._checkpoint_every = checkpoint_every if every is None else int(every)
         self._report_every = report_every
-        self._target = (target_loss, target_size)
+        job_loss, job_size = _from_job(TARGET_LOSS_VARIABLE), _from_job(TARGET_SIZE_VARIABLE)
+        # Whether the job's targets, and no others, end the run.
+        self._job_decides = job_loss is not None and job_size is not None
+        if job_loss is not None and job_size is not None:
+            target_loss, target_size = job_loss, int(job_size)
+        # In nats, and in parameters; None: there is no such target.
+        self.target_loss = target_loss
+        self.target_size = target_size
         self._met = False
         self._stop = False
         self._entered = False
@@ -173,8 +198,7 @@ class Run:
         return num_parameters(self.module)
 
     def __enter__(self) -> "Run":
-        if gang.member() == 0:
-            self._events = _Events(os.environ.get(EVENTS_VARIABLE))
+        self._events = _Events(os.environ.get(EVENTS_VARIABLE))
         if threading.current_thread() is threading.main_thread():
             self._handler = signal.signal(signal.SIGTERM, self._on_signal)
         try:
@@ -184,7 +208,16 @@ class Run:
             raise
         self._entered = True
         size = self.size
-        self._emit("started", {"step": self.step, "steps": self.steps, "size": size})
+        self._emit(
+            "started",
+            {
+                "step": self.step,
+                "steps": self.steps,
+                "size": size,
+                "dense_size": dense_parameters(self.module),
+                "front": [asdict(point) for point in self.front],
+            },
+        )
         self._say(f"step {self.step} of {self.steps}, {size:,} parameters")
         return self
 
@@ -199,6 +232,8 @@ class Run:
         self._entered = False
         if kind is not None:
             self.outcome = "failed"
+        else:
+            self._leave_model()
         self._emit(
             "ended",
             {
@@ -209,6 +244,13 @@ class Run:
         )
         self._say(f"ended after step {self.step}: {self.outcome or 'left'}")
         self._events.close()
+
+    def _leave_model(self) -> None:
+        """Writes the module's state dict to where the job takes its model from."""
+        folder = os.environ.get(MODEL_VARIABLE)
+        if folder and gang.member() == 0:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            torch.save(self.module.state_dict(), Path(folder) / "model.pt")
 
     def _on_signal(self, number: int, frame: Optional[FrameType]) -> None:
         # Only noted: a step is not left in its middle.
@@ -234,6 +276,8 @@ class Run:
             yield self.step
             self._in_step = False
             self.step += 1
+            if time.monotonic() - self._events.last_time >= _SIGN_INTERVAL:
+                self._emit("at", {"step": self.step})
             # A run that has just reached its end was not stopped.
             ended = self._met or self.step >= self.steps
             if gang.any_of(self._stop) and not ended:
@@ -257,7 +301,11 @@ class Run:
         mean = gang.mean(float(loss), gang.REPORT)
         size = self.size
         numbers = {name: float(value) for name, value in figures.items()}
-        self._emit("step", {**numbers, "step": done, "loss": mean, "size": size})
+        late = self.objective is not None and self.objective.late
+        stage = "late" if late else "early"
+        self._emit(
+            "step", {**numbers, "step": done, "stage": stage, "loss": mean, "size": size}
+        )
         rest = "".join(f"  {name} {value:.4g}" for name, value in numbers.items())
         self._say(f"step {done}  loss {mean:.4f}  {size:,} parameters{rest}")
         now = ranks(self.module)
@@ -285,10 +333,12 @@ class Run:
         met = False
         if self.objective is not None:
             met = self.objective.validated(point.validation_loss)
-        target_loss, target_size = self._target
-        if target_loss is not None and target_size is not None:
+        if self._job_decides:
+            met = False
+        if self.target_loss is not None and self.target_size is not None:
             met = met or (
-                point.validation_loss <= target_loss and point.size_parameters <= target_size
+                point.validation_loss <= self.target_loss
+                and point.size_parameters <= self.target_size
             )
         self._met = self._met or met
         return met
@@ -367,8 +417,7 @@ class Run:
         self.step = self._saved_step = step
 
     def _emit(self, event: str, fields: Mapping[str, Any]) -> None:
-        if gang.member() == 0:
-            self._events.write(event, fields)
+        self._events.write(event, fields)
 
     def _say(self, text: str) -> None:
         if gang.member() == 0:

@@ -9,6 +9,7 @@ from typing import Dict, List, Set
 import torch
 from torch import Tensor, nn
 
+from comera.torch.layers import TTLinear
 from comera.torch.tensorize import tensor_trains
 
 
@@ -131,6 +132,16 @@ def num_parameters(module: nn.Module) -> int:
     everything that is never compressed; rank entries count as folded in."""
     measure = SizeMeasure(module)
     return measure.fixed + int(measure.measure().counted)
+
+
+def dense_parameters(module: nn.Module) -> int:
+    """The parameters that the whole module would have with matrices in place of its
+    tensor trains."""
+    measure = SizeMeasure(module)
+    return measure.fixed + sum(
+        layer.inputs * layer.outputs if isinstance(layer, TTLinear) else layer.rows * layer.width
+        for _, layer in measure.layers
+    )
 
 
 def ranks(module: nn.Module) -> Dict[str, List[int]]:

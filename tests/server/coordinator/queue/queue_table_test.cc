@@ -108,5 +108,20 @@ TEST(QueueTableTest, RefusesNamingTheField) {
               StatusIs(absl::StatusCode::kDataLoss));
 }
 
+TEST(QueueTableTest, WhoMayRunProgramsIsAField) {
+  QueueTable table;
+  std::vector<Document> documents;
+  v1::UpdateQueueRequest update;
+  update.mutable_queue()->set_name("queues/default");
+  update.mutable_queue()->set_program_role(v1::ROLE_USER);
+  update.mutable_update_mask()->add_paths("program_role");
+  ASSERT_OK(table.Update(update, &documents));
+  EXPECT_EQ(table.Find(kDefaultQueue)->program_role(), v1::ROLE_USER);
+  update.mutable_queue()->set_program_role(v1::ROLE_VIEWER);
+  EXPECT_THAT(table.Update(update, &documents).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("queue.program_role")));
+}
+
 }  // namespace
 }  // namespace comera::server
