@@ -484,6 +484,8 @@ void CheckSearch(const v1::SweepSpec& spec, SpecChecker& check) {
                 "candidates can be given as a list");
   check.Require(!spec.has_random(), "random",
                 "excludes compression.method AUTO, which chooses the runs");
+  check.Require(!spec.has_halving(), "halving",
+                "excludes compression.method AUTO, which stops runs itself");
   check.Require(!spec.stop_dominated(), "stop_dominated",
                 "excludes compression.method AUTO, which stops runs by rules "
                 "of its own");

@@ -22,6 +22,7 @@ namespace comera {
 namespace {
 
 constexpr int kMaxParallel = 10000;
+constexpr int64_t kMaxHalving = 1'000'000'000;
 constexpr size_t kMaxNameBytes = 256;
 // The limit on violations; this many show well enough what is wrong.
 constexpr size_t kMaxViolations = 32;
@@ -53,6 +54,14 @@ void CheckAdministration(const v1::SweepSpec& spec, SpecChecker& check) {
                   "reference.validation_loss", "must be above 0");
     check.Require(spec.reference().size_parameters() > 0,
                   "reference.size_parameters", "must be above 0");
+  }
+  if (spec.has_halving()) {
+    const v1::SuccessiveHalving& halving = spec.halving();
+    check.Range("halving.first_steps", halving.first_steps(), 1, kMaxHalving);
+    check.Require(halving.factor() == 0 ||
+                      (halving.factor() >= 2 && halving.factor() <= 16),
+                  "halving.factor",
+                  absl::StrCat("must be 2 to 16, not ", halving.factor()));
   }
   check.Require(!spec.job().has_start_from(), "job.start_from",
                 "is set by the sweep");
@@ -360,6 +369,13 @@ v1::SweepSpec WithCandidates(v1::SweepSpec spec,
 v1::SweepSpec WithSweepDefaults(v1::SweepSpec spec) {
   if (!spec.has_share_early_stage()) spec.set_share_early_stage(true);
   if (!spec.has_dominance_margin()) spec.set_dominance_margin(0.05);
+  if (spec.has_halving()) {
+    v1::SuccessiveHalving& halving = *spec.mutable_halving();
+    if (halving.factor() == 0) halving.set_factor(3);
+    if (halving.metric() == v1::SuccessiveHalving::METRIC_UNSPECIFIED) {
+      halving.set_metric(v1::SuccessiveHalving::LOSS);
+    }
+  }
   return spec;
 }
 

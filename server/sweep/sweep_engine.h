@@ -254,6 +254,9 @@ class SweepEngine {
   void ApplyValidation(Entry& entry, const SweepChildId& child,
                        const v1::StepMetrics& metrics);
   void CheckDominance(Entry& entry, int index);
+  // Notes the run's metric at the rungs that it has reached, and whether it is
+  // to be stopped.
+  void CheckHalving(Entry& entry, int index, const v1::StepMetrics& metrics);
   void RebuildFront(Entry& entry);
   void UpdateFront(Entry& entry);
   void UpdateCounts(Entry& entry);

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/job_state.h"
 #include "server/rpc/proto_time.h"
+#include "server/sweep/halving_rule.h"
 #include "server/sweep/sweep_engine.h"
 
 namespace comera::server {
@@ -229,7 +230,11 @@ void SweepEngine::ApplyPoint(Entry& entry, const SweepChildId& child,
 
 void SweepEngine::ApplyValidation(Entry& entry, const SweepChildId& child,
                                   const v1::StepMetrics& metrics) {
-  if (child.stage || !entry.sweep().spec().stop_dominated()) return;
+  if (child.stage) return;
+  if (entry.sweep().spec().has_halving()) {
+    CheckHalving(entry, child.index, metrics);
+  }
+  if (!entry.sweep().spec().stop_dominated()) return;
   SweepChild& record = *entry.record.mutable_runs(child.index);
   ValidationSample* sample = record.add_validations();
   sample->set_step(metrics.step());
@@ -239,6 +244,28 @@ void SweepEngine::ApplyValidation(Entry& entry, const SweepChildId& child,
     record.mutable_validations()->DeleteSubrange(0, 1);
   }
   CheckDominance(entry, child.index);
+}
+
+void SweepEngine::CheckHalving(Entry& entry, int index,
+                               const v1::StepMetrics& metrics) {
+  SweepChild& record = *entry.record.mutable_runs(index);
+  const v1::SuccessiveHalving& halving = entry.sweep().spec().halving();
+  const std::optional<double> value = HalvingValue(halving.metric(), metrics);
+  if (!record.dominated().empty() || !value) return;
+  const int reached = RungsReached(halving, metrics.step());
+  while (record.rungs_size() < reached) {
+    const int rung = record.rungs_size();
+    std::vector<double> others;
+    for (const SweepChild& other : entry.record.runs()) {
+      if (other.rungs_size() > rung) others.push_back(other.rungs(rung));
+    }
+    record.add_rungs(*value);
+    std::string why;
+    if (IsBehind(halving, rung, *value, others, &why)) {
+      record.set_dominated(why);
+      return;
+    }
+  }
 }
 
 void SweepEngine::CheckDominance(Entry& entry, int index) {

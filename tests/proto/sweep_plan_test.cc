@@ -485,6 +485,21 @@ TEST(SweepPlanTest, BadRangesAreNamed) {
               HasSubstr("exactly one of grid, list and random"));
 }
 
+TEST(SweepPlanTest, HalvingHasBoundsAndDefaults) {
+  v1::SweepSpec spec = Base();
+  spec.mutable_grid()->add_seeds(1);
+  spec.mutable_halving();
+  EXPECT_THAT(Violations(spec), HasSubstr("halving.first_steps: "));
+  spec.mutable_halving()->set_first_steps(5);
+  spec.mutable_halving()->set_factor(1);
+  EXPECT_THAT(Violations(spec), HasSubstr("halving.factor: "));
+  spec.mutable_halving()->clear_factor();
+  EXPECT_EQ(Violations(spec), "");
+  const v1::SweepSpec filled = WithSweepDefaults(spec);
+  EXPECT_EQ(filled.halving().factor(), 3);
+  EXPECT_EQ(filled.halving().metric(), v1::SuccessiveHalving::LOSS);
+}
+
 TEST(SweepPlanTest, QueuesOfProgramsAreTold) {
   v1::SweepSpec spec;
   v1::ProgramSpec& program = *spec.mutable_job()->mutable_program();

@@ -243,6 +243,36 @@ TEST_F(SweepEngineTest, DominatedRunsAreStoppedAfterThreeStrikesIfAsked) {
   }
 }
 
+TEST_F(SweepEngineTest, HalvingStopsWhatIsBehindAtItsRungAlsoAfterARestart) {
+  v1::SweepSpec spec = Grid(1, 3);
+  spec.mutable_halving()->set_first_steps(10);
+  Create(spec);
+  std::vector<std::string> jobs;
+  for (const v1::SweepRun& run : sweep().runs()) jobs.push_back(run.job());
+  const auto validate = [&](int run, int64_t step, double loss) {
+    v1::JobEvent event;
+    event.mutable_metrics()->set_step(step);
+    event.mutable_metrics()->set_validation_loss(loss);
+    Event(jobs[run], event);
+  };
+  validate(0, 5, 9.0);  // before the first rung
+  validate(0, 12, 2.0);
+  validate(1, 10, 3.0);
+  EXPECT_THAT(cancelled_, IsEmpty());
+  // What the first two had there is stored.
+  Tick(absl::Minutes(1));
+  Restart();
+  validate(2, 10, 2.5);
+  EXPECT_THAT(cancelled_, ElementsAre(jobs[2]));
+  // Its later validations are of the same rung.
+  validate(0, 29, 8.0);
+  EXPECT_THAT(cancelled_, ElementsAre(jobs[2]));
+  End(jobs[2], v1::CANCELLED);
+  EXPECT_EQ(sweep().runs(2).state(), v1::SWEEP_RUN_STOPPED);
+  EXPECT_THAT(sweep().runs(2).reason(), HasSubstr("behind at step 10"));
+  EXPECT_EQ(sweep().spec().halving().factor(), 3);
+}
+
 TEST_F(SweepEngineTest, ARequestIdGivesTheSameSweep) {
   v1::CreateSweepRequest request;
   *request.mutable_spec() = Grid(1, 2);
