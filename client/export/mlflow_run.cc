@@ -142,17 +142,18 @@ void MlflowRunBuilder::Add(const v1::JobEvent& event) {
   }
 }
 
-MlflowRun MlflowRunBuilder::Finish(const v1::Job& job) {
-  run_.start_ms =
+MlflowRun MlflowRunBuilder::RunOf(const v1::Job& job) const {
+  MlflowRun run = run_;
+  run.start_ms =
       Milliseconds(job.has_start_time() ? job.start_time() : job.create_time());
-  if (job.has_end_time()) run_.end_ms = Milliseconds(job.end_time());
-  run_.status = StatusOf(job.state());
-  run_.tags["comera.state"] = v1::JobState_Name(job.state());
+  if (job.has_end_time()) run.end_ms = Milliseconds(job.end_time());
+  run.status = StatusOf(job.state());
+  run.tags["comera.state"] = v1::JobState_Name(job.state());
   if (job.outcome() != v1::OUTCOME_UNSPECIFIED) {
-    run_.tags["comera.outcome"] = v1::Outcome_Name(job.outcome());
+    run.tags["comera.outcome"] = v1::Outcome_Name(job.outcome());
   }
-  run_.tags["mlflow.note.content"] = job.reason();
-  return std::move(run_);
+  run.tags["mlflow.note.content"] = job.reason();
+  return run;
 }
 
 MlflowRun SweepRunOf(const v1::Sweep& sweep) {

@@ -46,8 +46,8 @@ class MlflowRunBuilder {
   // Adds an event. When an attempt resumes from a checkpoint, what the attempt
   // before did after that checkpoint is discarded.
   void Add(const v1::JobEvent& event);
-  // Completes the run with the job's final state and returns it.
-  MlflowRun Finish(const v1::Job& job);
+  // The run as it is with the job's state.
+  MlflowRun RunOf(const v1::Job& job) const;
 
  private:
   void AddPoints(const v1::JobEvent& event, int64_t step,

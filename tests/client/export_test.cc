@@ -199,7 +199,7 @@ TEST(Mlflow, ALaterAttemptReplacesWhatItRepeats) {
   builder.Add(Metrics(3, 20, 3));
   builder.Add(Attempt(4, 2, 10));
   builder.Add(Metrics(5, 20, 2.5));
-  const MlflowRun run = builder.Finish(TestJob());
+  const MlflowRun run = builder.RunOf(TestJob());
   const auto& loss = run.metrics.at("loss/training");
   ASSERT_EQ(loss.size(), 2u);
   EXPECT_EQ(loss[0].step, 10);

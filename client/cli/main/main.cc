@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "client/cli/main/cli.h"
 
 namespace {
@@ -34,6 +35,17 @@ std::string ConfigFile() {
   if (!config.empty() && config[0] == '/') return config + "/comera/login.json";
   const std::string home = Variable("HOME");
   return home.empty() ? "" : home + "/.config/comera/login.json";
+}
+
+// The header by which MLflow's own client would say who it is.
+std::string MlflowAuthorization() {
+  const std::string token = Variable("MLFLOW_TRACKING_TOKEN");
+  const std::string user = Variable("MLFLOW_TRACKING_USERNAME");
+  if (!user.empty()) {
+    return "Basic " + absl::Base64Escape(user + ":" +
+                                         Variable("MLFLOW_TRACKING_PASSWORD"));
+  }
+  return token.empty() ? "" : "Bearer " + token;
 }
 
 // The terminal's columns and lines.
@@ -70,6 +82,7 @@ int main(int argc, char** argv) {
   environment.s3_key = {Variable("AWS_ACCESS_KEY_ID"),
                         Variable("AWS_SECRET_ACCESS_KEY"),
                         Variable("AWS_SESSION_TOKEN")};
+  environment.mlflow_authorization = MlflowAuthorization();
   environment.has_display =
       !Variable("DISPLAY").empty() || !Variable("WAYLAND_DISPLAY").empty();
   environment.config_file = ConfigFile();

@@ -47,6 +47,9 @@ struct Environment {
   std::string key;
   // From AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN.
   S3Credentials s3_key;
+  // The header Authorization for an MLflow server: from MLFLOW_TRACKING_TOKEN,
+  // or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.
+  std::string mlflow_authorization;
   // Whether a browser could show itself.
   bool has_display = false;
   // The file in which `comera login` stores its settings; empty for none.

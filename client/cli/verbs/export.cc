@@ -16,6 +16,7 @@ constexpr char kExamples[] =
   comera export 4f2x7k3m5q6a --format tensorboard --to runs --follow
   comera export 4f2x7k3m5q6a --format mlflow --to mlruns
   comera export sweeps/9s1d0p8w6e2r --format mlflow --to mlruns --no-models
+  comera export 4f2x7k3m5q6a --format mlflow --to http://tracking:5000 --follow
   comera export ./model --format hf --to bert          # transformers' layout
   comera export ./model --format hf-factors --to small # with its factors
   comera export 4f2x7k3m5q6a --format onnx --to onnx   # its newest model
@@ -38,7 +39,7 @@ struct Format {
 
 constexpr Format kFormats[] = {
     {"tensorboard", ExportTensorBoard, true, false},
-    {"mlflow", ExportMlflow, false, false},
+    {"mlflow", ExportMlflow, true, false},
     {"hf", ExportModel, false, true},
     {"hf-factors", ExportModel, false, true},
     {"onnx", ExportModel, false, true},
@@ -50,7 +51,7 @@ int Export(const ExportArguments& arguments, const Session& session) {
   for (const Format& format : kFormats) {
     if (arguments.format != format.name) continue;
     if (arguments.follow && !format.follows) {
-      return session.Fail("--follow goes with --format tensorboard",
+      return session.Fail("--follow goes with --format tensorboard or mlflow",
                           kExitUsage);
     }
     if (!arguments.precision.empty() && arguments.format != "gguf") {
@@ -93,18 +94,24 @@ Verb ExportVerb(Session* session) {
       {"--format", "For which program", &arguments->format, true, formats},
       {"--to",
        "Folder to write into, made if missing; hf, hf-factors, onnx, gguf, "
-       "safetensors: also s3://BUCKET/FOLDER",
+       "safetensors: also s3://BUCKET/FOLDER; mlflow: also its server, "
+       "http://HOST:PORT",
        &arguments->to,
        true,
        {}},
       {"--follow",
-       "tensorboard: go on until the job ends",
+       "tensorboard, and an MLflow server: go on until the job ends",
        &arguments->follow,
        false,
        {}},
       {"--no-models",
        "mlflow: without the models' files",
        &arguments->no_models,
+       false,
+       {}},
+      {"--experiment",
+       "MLflow server: the experiment of the runs (comera)",
+       &arguments->experiment,
        false,
        {}},
       {"--precision",

@@ -18,6 +18,8 @@ struct ExportArguments {
   std::string to;
   bool follow = false;
   bool no_models = false;
+  // The experiment of an MLflow server.
+  std::string experiment = "comera";
   // Numbers of a GGUF file's matrices; "": the trainer's choice.
   std::string precision;
   // The program that writes models, and the folder for downloads.
@@ -30,6 +32,9 @@ struct ExportArguments {
 // Exports a job or sweep and returns the exit code.
 int ExportTensorBoard(const ExportArguments& arguments, const Session& session);
 int ExportMlflow(const ExportArguments& arguments, const Session& session);
+// The same with `to` the address of a server (IsMlflowUri).
+int ExportToMlflowServer(const ExportArguments& arguments,
+                         const Session& session);
 // Exports a model, named as FindModel accepts it, as hf, hf-factors,
 // onnx, gguf or safetensors.
 int ExportModel(const ExportArguments& arguments, const Session& session);

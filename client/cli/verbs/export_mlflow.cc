@@ -11,6 +11,7 @@
 #include "client/cli/verbs/export_formats.h"
 #include "client/cli/verbs/export_source.h"
 #include "client/export/mlflow_run.h"
+#include "client/export/mlflow_server.h"
 #include "common/files.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
@@ -83,7 +84,7 @@ absl::StatusOr<int64_t> ExportJob(const v1::Job& job, const std::string& root,
                                })
                         .status());
   }
-  MlflowRun run = builder.Finish(job);
+  MlflowRun run = builder.RunOf(job);
   ASSIGN_OR_RETURN(const std::string artifacts,
                    MlflowArtifactFolder(root, run));
   RETURN_IF_ERROR(
@@ -98,6 +99,15 @@ absl::StatusOr<int64_t> ExportJob(const v1::Job& job, const std::string& root,
 }  // namespace
 
 int ExportMlflow(const ExportArguments& arguments, const Session& session) {
+  if (IsMlflowUri(arguments.to)) {
+    return ExportToMlflowServer(arguments, session);
+  }
+  if (arguments.follow) {
+    return session.Fail(
+        "--follow goes with --format tensorboard, and with mlflow's --to "
+        "http://HOST:PORT",
+        kExitUsage);
+  }
   const auto source = FindExportSource(arguments.what, session);
   if (absl::IsInvalidArgument(source.status())) {
     return session.Fail(std::string(source.status().message()), kExitUsage);
