@@ -104,6 +104,9 @@ if [ -d "$python/comera" ]; then
   fi
   [ -e "$tree/python/comera/_proto/__init__.py" ] ||
     fail "build //client/python:comera, or run client/python/generate_stubs.sh"
+  # What docs/examples/own_program.yaml runs, and the other examples.
+  mkdir -p "$tree/python/examples"
+  cp -L "$root"/client/python/examples/*.py "$tree/python/examples/"
   find "$tree/python" -name __pycache__ -prune -exec rm -rf {} +
   find "$tree/python" -type f -exec chmod 644 {} +
 else

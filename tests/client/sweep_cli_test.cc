@@ -70,7 +70,7 @@ TEST(SweepCliTest, BadFilesAreNamedBeforeAnythingIsSent) {
            {"sweep: {grid: {seeds: [1, 2]}}\nmodel: {layers: 2}\n",
             "job.model.family: "},
            {"sweep: {}\nmodel: {layers: 2}\n",
-            "grid: exactly one of grid and list"}}) {
+            "grid: exactly one of grid, list and random"}}) {
     const Outcome outcome = RunComera(absl::StrCat("sweep ", Write(contents)));
     EXPECT_EQ(outcome.code, 1) << outcome.err;
     EXPECT_EQ(outcome.out, "");

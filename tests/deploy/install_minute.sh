@@ -18,6 +18,9 @@
 #               dlrm_synthetic.yaml with fewer rows and 200 steps of 128 rows
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+# shellcheck source=tests/deploy/clean_debian.sh
+source tests/deploy/clean_debian.sh
+work="" root=""  # set there
 programs="" debs="" limit=60 job=""
 for argument; do
   value=${argument#*=}
@@ -33,82 +36,14 @@ for argument; do
       ;;
   esac
 done
-fail() {
-  echo "FAILED: $*" >&2
-  tail -n 40 "$work/log" >&2 2>/dev/null || true
-  exit 1
-}
-[ "$(id -u)" = 0 ] || fail "needs root, for a root folder of its own"
-for tool in mmdebstrap dh:debhelper apt-ftparchive:apt-utils gpg:gnupg; do
-  command -v "${tool%:*}" >/dev/null || fail "${tool#*:} is not installed"
-done
-
-work=$(mktemp -d /var/tmp/install_minute.XXXXXX)
-GNUPGHOME=$(mktemp -d /tmp/gnupg.XXXXXX)
-export GNUPGHOME
-root=$work/root mounted=()
-clean() {
-  local folder
-  for folder in "${mounted[@]}"; do umount -l "$folder" || true; done
-  gpgconf --kill all || true
-  rm -rf "$GNUPGHOME"
-  mountpoint -q "$root/proc" || rm -rf "$work"
-}
-trap clean EXIT
-
 # Before the clock starts.
-gpg --batch --quiet --passphrase '' --quick-generate-key \
-  'A release <release@example.org>' rsa3072 sign 2d 2>"$work/log"
-if [ -z "$debs" ]; then
-  debs=$work/debs
-  deploy/debian/build.sh --out="$debs" ${programs:+--programs="$programs"} \
-    --python="$work/none" >"$work/log" 2>&1 || fail "no packages"
-fi
-deploy/release/apt_repository.sh --debs="$debs" --out="$work/apt" \
-  --key=release@example.org >"$work/log" 2>&1 || fail "no repository"
-mmdebstrap --quiet --variant=minbase --include=ca-certificates \
-  --skip=cleanup/apt/lists bookworm "$root" >"$work/log" 2>&1 ||
-  fail "no Debian: see the log"
-mkdir -p "$root/srv/comera"
-cp -r "$work/apt/." "$root/srv/comera/"
-for folder in proc dev; do
-  mount --rbind "/$folder" "$root/$folder"
-  mount --make-rslave "$root/$folder"
-  mounted+=("$root/$folder")
-done
-cp /etc/resolv.conf "$root/etc/resolv.conf"
-if [ -n "${http_proxy:-}" ]; then
-  echo "Acquire::http::Proxy \"$http_proxy\";" >"$root/etc/apt/apt.conf.d/proxy"
-fi
-# No daemon is to start in a root that has no init.
-printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
-chmod 755 "$root/usr/sbin/policy-rc.d"
-inside() {
-  env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
-    DEBIAN_FRONTEND=noninteractive chroot "$@"
-}
-inside "$root" useradd --create-home newcomer
-if [ -e "$root/usr/bin/comera" ]; then fail "comera was there before"; fi
-echo "a clean Debian 12 with $(inside "$root" dpkg-query -W | wc -l) packages"
+make_clean_debian "$debs" "$programs" /none
 
-now() { date +%s.%N; }
 # Processor time of all that this script has waited for.
 worked() { awk '{ printf "%.1f", ($16 + $17) / 100 }' /proc/$$/stat; }
-seconds() { awk "BEGIN { printf \"%.1f\", $2 - $1 }"; }
 start=$(now)
 worked0=$(worked)
-inside "$root" sh -euc '
-  install -m 644 /srv/comera/comera-archive-keyring.gpg /usr/share/keyrings/
-  cat >/etc/apt/sources.list.d/comera.sources <<TEXT
-Types: deb
-URIs: file:/srv/comera
-Suites: stable
-Components: main
-Signed-By: /usr/share/keyrings/comera-archive-keyring.gpg
-TEXT
-  apt-get update -q
-  apt-get install -y -q --no-install-recommends comera' >"$work/log" 2>&1 ||
-  fail "cannot install"
+install_packages comera || fail "cannot install"
 installed=$(now)
 worked1=$(worked)
 unpacked=$(grep -c '^Unpacking ' "$work/log")
@@ -127,11 +62,7 @@ if [ -z "$job" ]; then
     --set training.batch_size=128 --set objective.early.steps=200
     --set training.validate_every_steps=100)
 fi
-# shellcheck disable=SC2016
-inside --userspec=newcomer:newcomer "$root" sh -euc '
-  export HOME=/home/newcomer
-  cd
-  comera run job.yaml --model-dir model "$@"' sh "${smaller[@]}" \
+as_newcomer "comera run job.yaml --model-dir model ${smaller[*]}" \
   >"$work/log" 2>&1 || fail "trains nothing"
 trained=$(now)
 worked2=$(worked)

@@ -138,7 +138,7 @@ def main():
         parallel = wrap()
         for step in run:
             if step == args.steps:
-                # A job's targets, where there are some, or one's own.
+                # The targets of the job, where there are some, or one's own.
                 objective.begin_late(
                     run.target_loss or args.target_loss,
                     target_size=run.target_size,

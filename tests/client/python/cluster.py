@@ -40,7 +40,8 @@ def write_corpus(folder):
 class Cluster:
     """Ends its processes when it is closed, and tells their logs on request."""
 
-    def __init__(self):
+    def __init__(self, *worker_flags):
+        self._worker_flags = worker_flags
         self.folder = Path(tempfile.mkdtemp(prefix="cluster.", dir=os.environ.get("TEST_TMPDIR")))
         self.corpus = self.folder / "corpus"
         write_corpus(self.corpus)
@@ -54,12 +55,16 @@ class Cluster:
 
     def _start_all(self):
         self.start_server()
+        self.start_worker()
+
+    def start_worker(self):
         self._start(
             "worker", program("worker/comera-worker"), f"--server={self.address}",
             "--name=w", "--slots=2", "--gpus=none", "--member_lease=0",
             f"--data_dir={self.folder}/worker",
             "--data_root=/",
             f"--trainer={program('worker/trainer/comera-trainer')}",
+            *self._worker_flags,
         )
 
     def _start(self, name, *command):
@@ -68,13 +73,13 @@ class Cluster:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
-    def start_server(self):
+    def start_server(self, *flags):
         """At the address it had before, if there was one."""
         port_file = self.folder / "port"
         port_file.unlink(missing_ok=True)
         self._start(
             "server", program("server/comera-server"), f"--listen={self.address}",
-            f"--port_file={port_file}", f"--data_dir={self.folder}/server",
+            f"--port_file={port_file}", f"--data_dir={self.folder}/server", *flags,
         )
         limit = time.monotonic() + 60
         while not port_file.exists() or not port_file.read_text().strip():

@@ -338,6 +338,8 @@ class RunTest(unittest.TestCase):
         )
         self.assertEqual(events[0]["steps"], 5)
         self.assertEqual(events[0]["size"], 3 * 32 + 16)
+        self.assertEqual(events[0]["dense_size"], 16 * 16 + 16)
+        self.assertEqual({e["stage"] for e in events if e["event"] == "step"}, {"early"})
         self.assertEqual([e["step"] for e in events if e["event"] == "step"], [2, 4, 5])
         self.assertIn("rate", events[1])
         self.assertEqual(events[2]["ranks"], {"0": [3]})
@@ -348,6 +350,46 @@ class RunTest(unittest.TestCase):
         self.train(2)
         self.assertFalse((self.root / "c").exists())
         self.assertTrue((self.root / "of_the_job" / "step-0000000002.pt").exists())
+
+    def of_a_job(self, **variables):
+        for name, value in variables.items():
+            self.assertNotIn(name, os.environ)
+            os.environ[name] = str(value)
+            self.addCleanup(os.environ.pop, name)
+
+    def test_the_jobs_interval_and_model(self):
+        self.of_a_job(COMERA_RUN_CHECKPOINT_EVERY=2, COMERA_RUN_MODEL=self.root / "model")
+        run, _ = self.train(5)
+        saved = [e["step"] for e in self.read_events() if e["event"] == "checkpoint"]
+        self.assertEqual(saved, [2, 4, 5])
+        state = torch.load(self.root / "model" / "model.pt", weights_only=True)
+        fresh, _, _ = self.parts()
+        comera.torch.load_state_dict(fresh, state)
+        x = torch.randn(3, 16)
+        self.assertTrue(torch.equal(fresh(x), run.module(x)))
+
+    def test_the_jobs_targets_alone_count(self):
+        self.of_a_job(COMERA_TARGET_LOSS=0.5, COMERA_TARGET_PARAMETERS=100)
+        model, optimizer, objective = self.parts()
+        objective.begin_late(target_loss=9.0, target_size=112, max_steps=50)
+        run = Run(model, optimizer, objective, steps=9, target_loss=8, target_size=1000)
+        self.assertEqual((run.target_loss, run.target_size), (0.5, 100))
+        with run:
+            for step in run:
+                # It meets the script's targets, and those of the objective.
+                self.assertFalse(run.validate(0.4))
+                if step == 2:
+                    break
+        self.assertEqual(run.outcome, "")
+
+    def test_signs_of_life_between_reports(self):
+        model, optimizer, _ = self.parts()
+        with Run(model, optimizer, steps=3, report_every=50) as run:
+            for _ in run:
+                # The last line seems to have been written long ago.
+                run._events.last_time -= 60
+        at = [e["step"] for e in self.read_events() if e["event"] == "at"]
+        self.assertEqual(at, [1, 2, 3])
 
     def test_without_a_folder_and_a_service(self):
         del os.environ["COMERA_RUN_EVENTS"]

@@ -5,8 +5,8 @@ gang as torch.distributed finds it in the environment.
     train_program.py convnet|bert|gpt FOLDER [--steps N] [--kill STEP] [--term STEP]
         [--double] [--forget]
 
-Losses go to FOLDER/losses-MEMBER, checkpoints to FOLDER/checkpoints; the last line on
-stdout is JSON.
+Losses go to FOLDER/losses-MEMBER, checkpoints to FOLDER/checkpoints; "-" is the folder
+for temporary files. The last line on stdout is JSON.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import torch
@@ -69,6 +70,8 @@ def main():
     parser.add_argument("--double", action="store_true")
     parser.add_argument("--forget", action="store_true", help="to wrap the module again")
     args = parser.parse_args()
+    if args.folder == Path("-"):
+        args.folder = Path(tempfile.gettempdir())
     if args.double:
         torch.set_default_dtype(torch.float64)
     member, members = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
@@ -105,8 +108,12 @@ def main():
         wrapped = wrap()
         for step in run:
             if step == early:
+                # The program of a job has the targets of the job.
                 objective.begin_late(
-                    target_loss, target_ratio=ratio, max_steps=late,
+                    run.target_loss or target_loss,
+                    target_size=run.target_size,
+                    target_ratio=None if run.target_size else ratio,
+                    max_steps=late,
                     floors={"*.query": 4, "*.key": 4} if args.task != "convnet" else None,
                 )
                 wrapped = wrap()

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/status_macros.h"
@@ -49,7 +50,7 @@ absl::Status ProgramCheckpoints::Restore(std::vector<std::string>* damaged) {
 absl::Status ProgramCheckpoints::Give(int64_t step,
                                       const std::string& contents) const {
   RETURN_IF_ERROR(MakeDirectories(folder_));
-  const std::string path = absl::StrCat(folder_, "/step-", step);
+  const std::string path = absl::StrFormat("%s/step-%010d", folder_, step);
   RETURN_IF_ERROR(WriteFileAtomically(path + ".pt", contents));
   // Run takes a file for whole if this says so.
   const nlohmann::json marker = {{"step", step},

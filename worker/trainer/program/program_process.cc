@@ -16,6 +16,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "common/files.h"
 
 namespace comera::trainer {
@@ -138,6 +140,20 @@ double ProgramProcess::ProcessorSeconds() const {
     }
   }
   return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+int64_t ProgramProcess::PeakMemoryBytes() const {
+  const absl::StatusOr<std::string> status =
+      ReadFile(absl::StrCat("/proc/", pid_, "/status"));
+  if (!status.ok()) return 0;
+  for (absl::string_view line : absl::StrSplit(*status, '\n')) {
+    int64_t kib = 0;
+    if (absl::ConsumePrefix(&line, "VmHWM:") &&
+        absl::ConsumeSuffix(&line, " kB") && absl::SimpleAtoi(line, &kib)) {
+      return kib * 1024;
+    }
+  }
+  return 0;
 }
 
 }  // namespace comera::trainer

@@ -47,6 +47,8 @@ class ProgramProcess {
   // The seconds of processor time that the program and the children that it
   // waited for have used; 0 if the system does not say.
   double ProcessorSeconds() const;
+  // The most memory that the program has had; 0 if the system does not say.
+  int64_t PeakMemoryBytes() const;
 
  private:
   ProgramProcess(pid_t pid, int pidfd) : pid_(pid), pidfd_(pidfd) {}

@@ -108,6 +108,8 @@ class ProgramRun {
   ProgramExit Listen(ProgramProcess& process, EventPipe& pipe,
                      ProgramOutput& output);
   void OnLine(std::string_view line);
+  // Passes the event on, with what the program does not know itself.
+  void Report(v1::TrainerEvent event) const;
   void Keep(const ProgramEvents::Saved& saved);
   // Whether the program has been asked to end, or is now.
   void AskToEnd(const ProgramProcess& process);
@@ -130,6 +132,7 @@ class ProgramRun {
   bool finish_asked_ = false;
   bool asked_ = false;
   int bad_lines_ = 0;
+  int64_t peak_memory_bytes_ = 0;
 };
 
 absl::Status ProgramRun::Prepare() {
@@ -198,7 +201,7 @@ absl::Status ProgramRun::Run() {
   activity_.Set(v1::EARLY, 0, kRunning);
   const ProgramExit exit = Listen(*process, pipe, output);
   if (IsFirst()) {
-    for (const v1::TrainerEvent& event : events_.Flush()) sink_(event);
+    for (v1::TrainerEvent& event : events_.Flush()) Report(std::move(event));
   }
   return Conclude(exit, output.LastException(), OutOfMemoryKills() > kills);
 }
@@ -207,6 +210,7 @@ ProgramExit ProgramRun::Listen(ProgramProcess& process, EventPipe& pipe,
                                ProgramOutput& output) {
   absl::Time next_look = SteadyNow() + kLookInterval;
   double used = process.ProcessorSeconds();
+  peak_memory_bytes_ = process.PeakMemoryBytes();
   const auto on_line = [this](std::string_view line) { OnLine(line); };
   while (true) {
     pollfd fds[] = {{process.pidfd(), POLLIN, 0},
@@ -227,6 +231,7 @@ ProgramExit ProgramRun::Listen(ProgramProcess& process, EventPipe& pipe,
       activity_.CountWork();
     }
     used = now;
+    peak_memory_bytes_ = process.PeakMemoryBytes();
   }
 }
 
@@ -246,8 +251,15 @@ void ProgramRun::OnLine(std::string_view line) {
   }
   activity_.Set(events_.stage(), events_.step(), kRunning);
   if (!IsFirst()) return;
-  for (const v1::TrainerEvent& event : news->events) sink_(event);
+  for (v1::TrainerEvent& event : news->events) Report(std::move(event));
   if (news->saved) Keep(*news->saved);
+}
+
+void ProgramRun::Report(v1::TrainerEvent event) const {
+  if (event.has_metrics()) {
+    event.mutable_metrics()->set_peak_memory_bytes(peak_memory_bytes_);
+  }
+  sink_(event);
 }
 
 void ProgramRun::Keep(const ProgramEvents::Saved& saved) {

@@ -41,10 +41,11 @@ function lineOf(event: JobEvent): Line | null {
     const info = event.runInfo;
     return {
       ...base,
-      kind: 'data ready',
-      text: `${count(int(info.trainSamples))} training samples, ${count(
-        int(info.initialParameters),
-      )} parameters (dense ${count(int(info.denseParameters))})`,
+      kind: 'ready',
+      // Programs of users' own do not tell how many samples they have.
+      text: `${
+        info.trainSamples ? `${count(int(info.trainSamples))} training samples, ` : ''
+      }${count(int(info.initialParameters))} parameters (dense ${count(int(info.denseParameters))})`,
     };
   }
   if (event.paretoPoint) {

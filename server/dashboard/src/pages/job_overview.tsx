@@ -275,7 +275,7 @@ function KeyFigures({
       />
       <Stat
         label="Throughput"
-        value={speed === null ? '–' : short(speed)}
+        value={speed ? short(speed) : '–'}
         note={[
           'samples/s',
           tokens > 0 ? `${short(tokens)} tokens/s` : '',
@@ -418,12 +418,15 @@ function RankClasses({ follower }: { follower: JobFollower }) {
       </table>
       {info && (
         <p class="muted small">
-          {count(int(info.trainSamples))} training and{' '}
-          {count(int(info.validationSamples))} validation samples
-          {info.vocabularySize
-            ? `, vocabulary ${count(info.vocabularySize)}`
+          {info.trainSamples
+            ? `${count(int(info.trainSamples))} training and ${count(
+                int(info.validationSamples),
+              )} validation samples, `
             : ''}
-          , {info.worldSize ?? 1} {info.worldSize === 1 ? 'process' : 'processes'}
+          {info.vocabularySize
+            ? `vocabulary ${count(info.vocabularySize)}, `
+            : ''}
+          {info.worldSize ?? 1} {info.worldSize === 1 ? 'process' : 'processes'}
           {info.device ? ` on ${info.device}` : ''}
           {follower.lastMetrics?.['eta']
             ? `, ETA ${span(Number(String(follower.lastMetrics['eta']).replace('s', '')))}`

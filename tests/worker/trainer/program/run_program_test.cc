@@ -173,8 +173,8 @@ TEST_F(RunProgramTest, CheckpointsAreKeptAndComeBack) {
   task_.mutable_start()->set_attempt(3);
   task_.mutable_start()->set_step(5);
   ASSERT_OK(Run(R"(
-    cp "$COMERA_RUN_CHECKPOINTS/step-5.pt" "$COMERA_RUN_MODEL/found"
-    cp "$COMERA_RUN_CHECKPOINTS/step-5.json" "$COMERA_RUN_MODEL/marker")"));
+    cp "$COMERA_RUN_CHECKPOINTS/step-0000000005.pt" "$COMERA_RUN_MODEL/found"
+    cp "$COMERA_RUN_CHECKPOINTS/step-0000000005.json" "$COMERA_RUN_MODEL/marker")"));
   EXPECT_EQ(ModelFile("found"), "state of 5");
   EXPECT_THAT(ModelFile("marker"), HasSubstr(Sha256Hex("state of 5")));
 
