@@ -417,7 +417,7 @@ TEST_F(CliTest, WatchWritesLinesOrCleanJsonLines) {
   std::vector<std::string> lines =
       absl::StrSplit(json.out, '\n', absl::SkipEmpty());
   ASSERT_EQ(lines.size(), 2u) << json.out;
-  EXPECT_EQ(nlohmann::json::parse(lines[0])["metrics"]["total_steps"], "10");
+  EXPECT_EQ(nlohmann::json::parse(lines[0])["metrics"]["total_steps"], 10);
   EXPECT_EQ(nlohmann::json::parse(lines[1])["state_change"]["outcome"],
             "TARGET_MET");
 }

@@ -86,9 +86,7 @@ TEST(AutoTest, ASearchEndsWithTheModelThatItChose) {
   EXPECT_GT(stopped, 0);
   ASSERT_TRUE(search.contains("chosen_run")) << search.dump(1);
   const Json& chosen = runs[search["chosen_run"].get<size_t>()];
-  EXPECT_LE(
-      std::stoll(chosen["progress"]["size_parameters"].get<std::string>()),
-      20000);
+  EXPECT_LE(chosen["progress"]["size_parameters"].get<int64_t>(), 20000);
   EXPECT_OK(ReadFile(folder + "/model/model.safetensors"));
 }
 

@@ -69,26 +69,24 @@ class KillTest : public ::testing::Test {
     EXPECT_FALSE(event.is_discarded()) << "not JSON on stdout: " << *line;
     if (!event.is_object()) return true;
     if (event.contains("run_info")) {
-      const int64_t attempt = std::stoll(event["attempt"].get<std::string>());
+      const int64_t attempt = event["attempt"].get<int64_t>();
       ++runs_of_attempt_[attempt];
       if (event["run_info"].contains("resumed_from_step")) {
-        resumed_from_ = std::stoll(
-            event["run_info"]["resumed_from_step"].get<std::string>());
+        resumed_from_ = event["run_info"]["resumed_from_step"].get<int64_t>();
       }
     }
     if (event.contains("metrics")) {
-      last_step_ = std::stoll(event["metrics"]["step"].get<std::string>());
+      last_step_ = event["metrics"]["step"].get<int64_t>();
     }
     if (event.contains("checkpoint")) {
-      checkpoint_step_ =
-          std::stoll(event["checkpoint"]["step"].get<std::string>());
+      checkpoint_step_ = event["checkpoint"]["step"].get<int64_t>();
     }
     if (event.contains("state_change")) {
       final_state_ = event["state_change"].value("state", "");
       outcome_ = event["state_change"].value("outcome", "");
     }
     if (event.contains("sequence")) {
-      const int64_t n = std::stoll(event["sequence"].get<std::string>());
+      const int64_t n = event["sequence"].get<int64_t>();
       EXPECT_GT(n, last_sequence_) << "an event came twice";
       last_sequence_ = n;
     }

@@ -144,7 +144,7 @@ TEST_F(TwoWorkersTest, AGangAcrossWorkersTrainsToTheEnd) {
 TEST_F(TwoWorkersTest, AKilledDaemonsMemberGoesOnUnderTheNextDaemon) {
   const std::unique_ptr<Process> client = Submit(800);
   std::vector<pid_t> members;
-  std::set<std::string> sequences;
+  std::set<int64_t> sequences;
   std::string job, outcome;
   int64_t last_step = 0;
   int runs = 0;
@@ -157,8 +157,9 @@ TEST_F(TwoWorkersTest, AKilledDaemonsMemberGoesOnUnderTheNextDaemon) {
     ASSERT_TRUE(event.is_object()) << *line;
     if (event.contains("sequence")) {
       // A queued job has no attempt yet.
-      EXPECT_EQ(event.value("attempt", "1"), "1") << *line;
-      EXPECT_TRUE(sequences.insert(event["sequence"]).second) << *line;
+      EXPECT_EQ(event.value("attempt", 1), 1) << *line;
+      EXPECT_TRUE(sequences.insert(event["sequence"].get<int64_t>()).second)
+          << *line;
       job = event.value("job", job);
     }
     EXPECT_FALSE(event.contains("incident")) << *line;
@@ -167,7 +168,7 @@ TEST_F(TwoWorkersTest, AKilledDaemonsMemberGoesOnUnderTheNextDaemon) {
       outcome = event["state_change"].value("outcome", "");
     }
     if (!event.contains("metrics")) continue;
-    const int64_t step = std::stoll(event["metrics"].value("step", "0"));
+    const int64_t step = event["metrics"].value("step", int64_t{0});
     // A state may be told a second time with the figures of a validation, but
     // none before it.
     EXPECT_GE(step, last_step) << *line;

@@ -2,13 +2,72 @@
 
 #include "client/cli/output/message_text.h"
 
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "common/json.h"
+#include "google/protobuf/descriptor.h"
 #include "google/protobuf/util/json_util.h"
 #include "yaml-cpp/emitter.h"
 #include "yaml-cpp/emittermanip.h"
 
 namespace comera::client {
 namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using nlohmann::ordered_json;
+
+// Every whole number up to here is a number of JavaScript, and so of all
+// readers of JSON.
+constexpr uint64_t kMaxExact = uint64_t{1} << 53;
+
+bool Is64Bits(const FieldDescriptor& field) {
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_INT64 ||
+         field.cpp_type() == FieldDescriptor::CPPTYPE_UINT64;
+}
+
+void MakeNumber(ordered_json* value) {
+  if (!value->is_string()) return;
+  const std::string text = value->get<std::string>();
+  uint64_t magnitude = 0;
+  if (!absl::SimpleAtoi(text[0] == '-' ? text.substr(1) : text, &magnitude) ||
+      magnitude > kMaxExact) {
+    return;
+  }
+  const auto number = static_cast<int64_t>(magnitude);
+  *value = text[0] == '-' ? -number : number;
+}
+
+void MakeNumbersIn(const Descriptor& type, ordered_json* object);
+
+// Makes the 64-bit numbers in a field's value numbers, which protobuf writes as
+// text.
+void MakeNumbers(const FieldDescriptor& field, ordered_json* value) {
+  if (Is64Bits(field)) return MakeNumber(value);
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE &&
+      !absl::StartsWith(field.message_type()->full_name(),
+                        "google.protobuf.")) {
+    MakeNumbersIn(*field.message_type(), value);
+  }
+}
+
+void MakeNumbersIn(const Descriptor& type, ordered_json* object) {
+  if (!object->is_object()) return;
+  for (auto& [name, value] : object->items()) {
+    const FieldDescriptor* field = type.FindFieldByName(name);
+    if (field == nullptr) continue;
+    if (field->is_map()) field = field->message_type()->FindFieldByNumber(2);
+    if (value.is_array() || (value.is_object() && field->name() == "value" &&
+                             field->containing_type()->options().map_entry())) {
+      for (auto& item : value) MakeNumbers(*field, &item);
+    } else {
+      MakeNumbers(*field, &value);
+    }
+  }
+}
 
 void Emit(const nlohmann::ordered_json& value, YAML::Emitter& out) {
   if (value.is_object()) {
@@ -37,14 +96,14 @@ void Emit(const nlohmann::ordered_json& value, YAML::Emitter& out) {
 std::string ToJson(const google::protobuf::Message& message, bool one_line) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
-  options.add_whitespace = !one_line;
   std::string text;
   const auto status =
       google::protobuf::util::MessageToJsonString(message, &text, options);
   // It fails only on invalid UTF-8 or times out of range.
   if (!status.ok()) text = "{}";
-  if (text.empty() || text.back() != '\n') text += '\n';
-  return text;
+  ordered_json json = ParseOrderedJson(text);
+  MakeNumbersIn(*message.GetDescriptor(), &json);
+  return JsonText(json, one_line ? -1 : 1) + "\n";
 }
 
 std::string ToYaml(const google::protobuf::Message& message) {
