@@ -142,7 +142,7 @@ std::string WorseThanDense(const Json& layers, const char* worse,
 }
 
 std::string MemoryTable(const Json& memory) {
-  std::vector<std::vector<std::string>> rows = {{"MEMORY OF A RANK", ""}};
+  std::vector<std::vector<std::string>> rows = {{"MEMORY OF A MEMBER", ""}};
   for (const auto& [name, bytes] : memory.items()) {
     if (!bytes.is_number()) continue;
     rows.push_back({Printable(name), FormatBytes(bytes.get<double>())});
