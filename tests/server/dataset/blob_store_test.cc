@@ -176,6 +176,8 @@ TEST_F(BlobStoreTest, BoundsSayWhatIsFree) {
   other.reset();
   EXPECT_EQ(store_->PartialSize(Sha256Hex("c")), 500);
   EXPECT_EQ(store_->used_bytes(), 1500);
+  // No upload outlives its store.
+  upload.reset();
   options_.quota_bytes = 10000;
   options_.min_free_bytes = int64_t{1} << 60;
   Open();
