@@ -193,8 +193,8 @@ TEST_F(GatewayTest, NobodyOnTheNetworkIsTakenForTheHttpPort) {
             grpc::StatusCode::UNAVAILABLE);
   // No token was made, so the first one can be.
   const std::string admin = CreateToken("", "root", "ROLE_ADMIN");
-  for (const json& entry :
-       GetJson("/v1/auditEntries", Bearer(admin))["entries"]) {
+  const json audit = GetJson("/v1/auditEntries", Bearer(admin));
+  for (const json& entry : audit.value("entries", json::array())) {
     EXPECT_NE(entry.value("user", ""), "admin");
     EXPECT_NE(entry.value("peer", ""), "http:forged");
   }
