@@ -91,6 +91,9 @@ class TrainingService : public v1::TrainingService::CallbackService {
   // The caller of a stream, which counts as open while it is held.
   absl::StatusOr<std::shared_ptr<const Caller>> OpenStream(
       const grpc::CallbackServerContext& context);
+  // Resumes the job unless it has a program that the caller may no longer run.
+  void CheckMayRunAgain(const std::string& name, const UnaryCall<v1::Job>& call,
+                        std::function<void()> resume);
   // Checks the job's datasets, then answers with its spec and with what would
   // become of it.
   void ForecastJob(const PreparedJob& job, const UnaryCall<v1::Job>& call);

@@ -36,10 +36,36 @@ grpc::ServerUnaryReactor* TrainingService::ResumeJob(
       access_, context, response, [&](const UnaryCall<v1::Job>& call) {
         RETURN_IF_ERROR(CheckJobName(request->name()));
         ChangeOwnJob(request->name(), call, [=] {
-          host_->ResumeJob(*request, call.caller()->user(), call);
+          CheckMayRunAgain(request->name(), call, [=] {
+            host_->ResumeJob(*request, call.caller()->user(), call);
+          });
         });
         return absl::OkStatus();
       });
+}
+
+void TrainingService::CheckMayRunAgain(const std::string& name,
+                                       const UnaryCall<v1::Job>& call,
+                                       std::function<void()> resume) {
+  host_->GetJob(name, [=](const absl::StatusOr<v1::Job>& job) {
+    if (!job.ok()) return call.Finish(job.status());
+    const v1::JobSpec& spec = job->spec();
+    // The queue may have stopped to let its users run programs.
+    if (!spec.has_program() ||
+        call.Check(Permission::kAdminister, spec.queue()).ok()) {
+      return resume();
+    }
+    host_->RunQuery<bool>(
+        [queue = spec.queue()](const Coordinator& coordinator,
+                               absl::Time) -> absl::StatusOr<bool> {
+          RETURN_IF_ERROR(coordinator.CheckLetsUsersRunPrograms(queue));
+          return true;
+        },
+        [=](const absl::StatusOr<bool>& may) {
+          if (!may.ok()) return call.Finish(may.status());
+          resume();
+        });
+  });
 }
 
 grpc::ServerUnaryReactor* TrainingService::DeleteJob(

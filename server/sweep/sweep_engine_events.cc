@@ -252,6 +252,12 @@ void SweepEngine::CheckHalving(Entry& entry, int index,
   const v1::SuccessiveHalving& halving = entry.sweep().spec().halving();
   const std::optional<double> value = HalvingValue(halving.metric(), metrics);
   if (!record.dominated().empty() || !value) return;
+  // A run that is at its end has nothing left to save.
+  const bool at_end =
+      (metrics.total_steps() > 0 && metrics.step() >= metrics.total_steps()) ||
+      (metrics.target_size_parameters() > 0 &&
+       metrics.size_parameters() <= metrics.target_size_parameters() &&
+       metrics.validation_loss() <= metrics.target_loss());
   const int reached = RungsReached(halving, metrics.step());
   while (record.rungs_size() < reached) {
     const int rung = record.rungs_size();
@@ -261,7 +267,7 @@ void SweepEngine::CheckHalving(Entry& entry, int index,
     }
     record.add_rungs(*value);
     std::string why;
-    if (IsBehind(halving, rung, *value, others, &why)) {
+    if (!at_end && IsBehind(halving, rung, *value, others, &why)) {
       record.set_dominated(why);
       return;
     }

@@ -11,6 +11,8 @@ namespace {
 
 // The most entries that the coordinator accepts in one call.
 constexpr int kMaxHeld = 16000;
+// More than checkpoint.keep can ask for, with the snapshots between them.
+constexpr size_t kMaxOfJob = 1100;
 
 }  // namespace
 
@@ -22,7 +24,12 @@ void CheckpointShelf::ScanAll() {
 void CheckpointShelf::Scan(const std::string& job) {
   std::vector<v1::HeldCheckpoint> found;
   const std::string folder = folders_->Checkpoints(job);
-  for (const CheckpointName& name : ListCheckpointFiles(folder)) {
+  std::vector<CheckpointName> names = ListCheckpointFiles(folder);
+  // Members write there, and one must not crowd out what others have.
+  if (names.size() > kMaxOfJob) {
+    names.erase(names.begin(), names.end() - kMaxOfJob);
+  }
+  for (const CheckpointName& name : names) {
     v1::HeldCheckpoint held;
     held.set_job(job);
     held.set_step(name.step);

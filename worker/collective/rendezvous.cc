@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -105,6 +106,35 @@ absl::Status WriteNewFile(const std::string& path, std::string_view contents) {
   return absl::OkStatus();
 }
 
+// Reads an entry. Whoever shares the folder may have put anything in its place,
+// so no link is followed, nothing but a plain file is read, and no more than a
+// value may have.
+absl::StatusOr<std::string> ReadEntry(const std::string& path) {
+  const int fd =
+      open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  const auto closer = absl::MakeCleanup([fd] { close(fd); });
+  struct stat found = {};
+  if (fstat(fd, &found) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("stat ", path));
+  }
+  if (!S_ISREG(found.st_mode) ||
+      found.st_size > static_cast<off_t>(Rendezvous::kMaxValueBytes)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is no entry"));
+  }
+  std::string value(static_cast<size_t>(found.st_size), '\0');
+  size_t done = 0;
+  while (done < value.size()) {
+    const ssize_t n = read(fd, value.data() + done, value.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus(errno, absl::StrCat("read ", path));
+    if (n == 0) break;
+    done += static_cast<size_t>(n);
+  }
+  value.resize(done);
+  return value;
+}
+
 }  // namespace
 
 absl::StatusOr<FileRendezvous> FileRendezvous::Open(const std::string& folder) {
@@ -143,7 +173,7 @@ absl::Status FileRendezvous::Set(std::string_view key, std::string_view value) {
   unlink(temporary.c_str());
   if (error == 0) return absl::OkStatus();
   if (error != EEXIST) return ErrnoStatus(error, absl::StrCat("link ", path));
-  ASSIGN_OR_RETURN(const std::string old, ReadFile(path));
+  ASSIGN_OR_RETURN(const std::string old, ReadEntry(path));
   if (old == value) return absl::OkStatus();
   return absl::AlreadyExistsError(absl::StrCat(
       "rendezvous key \"", std::string(key), "\" holds another value"));
@@ -156,7 +186,7 @@ absl::StatusOr<std::string> FileRendezvous::Get(std::string_view key,
   const absl::Time deadline = absl::Now() + timeout;
   absl::Duration pause = absl::Milliseconds(1);
   while (true) {
-    absl::StatusOr<std::string> value = ReadFile(path);
+    absl::StatusOr<std::string> value = ReadEntry(path);
     if (value.ok() || !absl::IsNotFound(value.status())) return value;
     const absl::Time now = absl::Now();
     if (now >= deadline) {

@@ -457,6 +457,10 @@ int Main(const WorkerFlags& flags) {
     if (!opened.ok()) return Fail(opened);
   }
   options.confine_files = ConfineFiles(flags, Gpus(options) > 0);
+  LOG_IF(WARNING, options.run_programs && !options.confine_files &&
+                      !options.member_user)
+      << "programs of users may change this worker's own files: set "
+         "--member_user, or --member_landlock=on";
   ChooseIncarnation(&options);
   absl::StatusOr<DataRoots> roots = OfferData(flags, options);
   if (!roots.ok()) return Fail(roots.status());

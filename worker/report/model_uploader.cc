@@ -3,8 +3,15 @@
 
 #include "worker/report/model_uploader.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,6 +20,7 @@
 #include "common/backoff.h"
 #include "common/files.h"
 #include "common/grpc_status.h"
+#include "common/sha256.h"
 #include "common/status_macros.h"
 #include "proto/resource_names.h"
 
@@ -23,12 +31,67 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxFiles = 64;
 constexpr size_t kChunkBytes = size_t{1} << 20;
+constexpr int64_t kMaxModelBytes = int64_t{64} << 30;
 
 bool IsFinal(const absl::Status& status) {
   return absl::IsAborted(status) || absl::IsNotFound(status) ||
          absl::IsInvalidArgument(status) ||
          absl::IsFailedPrecondition(status) || absl::IsUnimplemented(status);
 }
+
+// A file of a model, which its member may have made anything of: no link is
+// followed, nothing but a plain file is opened, and it is read in parts.
+class ModelFile {
+ public:
+  // FailedPrecondition: it is no plain file.
+  static absl::StatusOr<ModelFile> Open(const std::string& path) {
+    ModelFile file(
+        open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    struct stat info = {};
+    if (file.fd_ < 0 || fstat(file.fd_, &info) != 0) {
+      return errno == ELOOP ? absl::FailedPreconditionError(path + " is a link")
+                            : ErrnoStatus(errno, path);
+    }
+    if (!S_ISREG(info.st_mode)) {
+      return absl::FailedPreconditionError(path + " is no plain file");
+    }
+    file.size_ = info.st_size;
+    return file;
+  }
+  ~ModelFile() {
+    if (fd_ >= 0) close(fd_);
+  }
+  ModelFile(ModelFile&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
+  ModelFile& operator=(ModelFile&&) = delete;
+
+  int64_t size() const { return size_; }
+
+  // Gives the parts to `part` until it returns false. Unavailable: it cannot be
+  // read, or has become shorter.
+  absl::Status Read(
+      const std::function<bool(std::string_view data)>& part) const {
+    std::string buffer(kChunkBytes, '\0');
+    for (int64_t at = 0; at < size_;) {
+      const auto wanted = static_cast<size_t>(
+          std::min<int64_t>(size_ - at, static_cast<int64_t>(kChunkBytes)));
+      const ssize_t count = pread(fd_, buffer.data(), wanted, at);
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) {
+        return absl::UnavailableError("a model's file cannot be read");
+      }
+      if (!part({buffer.data(), static_cast<size_t>(count)})) break;
+      at += count;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  explicit ModelFile(int fd) : fd_(fd) {}
+
+  int fd_;
+  int64_t size_ = 0;
+};
 
 absl::StatusOr<v1::Artifact> Describe(const std::string& job,
                                       const std::string& model,
@@ -53,13 +116,25 @@ absl::StatusOr<v1::Artifact> Describe(const std::string& job,
   std::sort(names.begin(), names.end());
   v1::Artifact artifact;
   artifact.set_name(absl::StrCat(job, "/models/", model));
+  int64_t bytes = 0;
   for (const std::string& name : names) {
-    ASSIGN_OR_RETURN(const std::string contents,
-                     ReadFile(absl::StrCat(folder, "/", name)));
+    ASSIGN_OR_RETURN(const ModelFile contents,
+                     ModelFile::Open(absl::StrCat(folder, "/", name)));
+    // A file may claim far more than is on the disk.
+    if (contents.size() > kMaxModelBytes - bytes) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the model has more than ", kMaxModelBytes >> 30, " GiB"));
+    }
+    bytes += contents.size();
+    Sha256Stream digest;
+    RETURN_IF_ERROR(contents.Read([&digest](std::string_view data) {
+      digest.Add(data);
+      return true;
+    }));
     v1::ArtifactFile* file = artifact.add_files();
     file->set_path(name);
-    file->set_size_bytes(static_cast<int64_t>(contents.size()));
-    file->set_sha256(Sha256Hex(contents));
+    file->set_size_bytes(contents.size());
+    file->set_sha256(digest.Finish());
   }
   return artifact;
 }
@@ -183,8 +258,8 @@ absl::StatusOr<ModelUploader::Models> ModelUploader::TryForever(
 absl::Status ModelUploader::Send(const Task& task, const std::string& folder,
                                  const v1::Artifact& artifact,
                                  const v1::ArtifactFile& file) {
-  ASSIGN_OR_RETURN(const std::string contents,
-                   ReadFile(absl::StrCat(folder, "/", file.path())));
+  ASSIGN_OR_RETURN(const ModelFile contents,
+                   ModelFile::Open(absl::StrCat(folder, "/", file.path())));
   const auto stub = v1::WorkerService::NewStub(channel_);
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + options_.timeout));
@@ -200,15 +275,20 @@ absl::Status ModelUploader::Send(const Task& task, const std::string& folder,
   request.mutable_header()->set_attempt(task.rank.attempt());
   *request.mutable_header()->mutable_file() = file;
   bool going = writer->Write(request);
-  for (size_t at = 0; going && at < contents.size(); at += kChunkBytes) {
-    request.set_data(contents.substr(at, kChunkBytes));
-    going = writer->Write(request);
+  absl::Status read;
+  if (going) {
+    read = contents.Read([&](std::string_view data) {
+      request.set_data(std::string(data));
+      going = writer->Write(request);
+      return going;
+    });
   }
-  if (going) writer->WritesDone();
+  if (!read.ok()) context.TryCancel();
+  if (going && read.ok()) writer->WritesDone();
   const absl::Status status = FromGrpcStatus(writer->Finish());
   const std::lock_guard<std::mutex> lock(mutex_);
   call_ = nullptr;
-  return status;
+  return read.ok() ? status : read;
 }
 
 }  // namespace comera::worker

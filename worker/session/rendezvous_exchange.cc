@@ -13,6 +13,15 @@ namespace comera::worker {
 
 using collective::FileRendezvous;
 
+namespace {
+
+// What a gang's members may leave for others: far more than any gang of ours
+// does, and little enough for a call.
+constexpr int kMaxEntries = 4096;
+constexpr size_t kMaxValueBytes = size_t{256} << 10;
+
+}  // namespace
+
 void RendezvousExchange::Forget(const std::set<Gang>& gangs) {
   for (std::set<Key>* keys : {&sent_, &foreign_}) {
     for (auto it = keys->begin(); it != keys->end();) {
@@ -32,11 +41,18 @@ bool RendezvousExchange::Collect(
     if (!rendezvous.ok()) continue;
     const absl::StatusOr<std::vector<std::string>> keys = rendezvous->Keys();
     if (!keys.ok()) continue;
+    int entries_of_gang = 0;
     for (const std::string& key : *keys) {
+      if (key.size() > FileRendezvous::kMaxKeyBytes ||
+          entries_of_gang >= kMaxEntries) {
+        continue;
+      }
       if (foreign_.count({gang, key}) > 0) continue;
       absl::StatusOr<std::string> value =
           rendezvous->Get(key, absl::ZeroDuration());
-      if (!value.ok()) continue;
+      // The coordinator refuses a call with a larger one as a whole.
+      if (!value.ok() || value->size() > kMaxValueBytes) continue;
+      ++entries_of_gang;
       v1::RendezvousEntry* entry = entries->Add();
       entry->set_job(gang.first);
       entry->set_attempt(gang.second);

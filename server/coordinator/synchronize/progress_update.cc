@@ -46,8 +46,12 @@ bool UpdateProgress(const v1::TrainerEvent& event, v1::JobProgress* progress) {
       return true;
     case v1::TrainerEvent::kResult:
       progress->set_step(event.result().step());
-      progress->set_validation_loss(event.result().validation_loss());
-      progress->set_has_validation_loss(true);
+      // Programs of users' own may end without any validation.
+      if (event.result().validation_loss() != 0 ||
+          event.result().pareto_front_size() > 0) {
+        progress->set_validation_loss(event.result().validation_loss());
+        progress->set_has_validation_loss(true);
+      }
       progress->set_size_parameters(event.result().size_parameters());
       progress->set_size_bytes(event.result().size_bytes());
       progress->clear_eta();

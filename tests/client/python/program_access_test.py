@@ -97,6 +97,12 @@ class ProgramAccessTest(unittest.TestCase):
             )
         cluster.command("queues", "update", "default", "--programs", "user")
         self.assertEqual(user.submit(job()).wait(timeout=60).state, "SUCCEEDED")
+        # A queue that lets them no more lets them resume nothing either.
+        stopped = user.submit(job(arguments=["/dev/null"]))
+        stopped.pause()
+        cluster.command("queues", "update", "default", "--programs", "admin")
+        with self.assertRaisesRegex(comera.PermissionDeniedError, "--programs user"):
+            stopped.resume()
 
     def test_a_worker_runs_none_unless_its_operator_says_so(self):
         cluster, user = self.start()

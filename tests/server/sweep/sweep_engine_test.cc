@@ -267,6 +267,15 @@ TEST_F(SweepEngineTest, HalvingStopsWhatIsBehindAtItsRungAlsoAfterARestart) {
   // Its later validations are of the same rung.
   validate(0, 29, 8.0);
   EXPECT_THAT(cancelled_, ElementsAre(jobs[2]));
+  // At its last step a run has nothing left to save.
+  v1::JobEvent last;
+  last.mutable_metrics()->set_step(30);
+  last.mutable_metrics()->set_total_steps(30);
+  for (const double loss : {1.0, 2.0, 3.0}) {
+    last.mutable_metrics()->set_validation_loss(loss);
+    Event(jobs[loss < 2.5 ? 0 : 1], last);
+  }
+  EXPECT_THAT(cancelled_, ElementsAre(jobs[2]));
   End(jobs[2], v1::CANCELLED);
   EXPECT_EQ(sweep().runs(2).state(), v1::SWEEP_RUN_STOPPED);
   EXPECT_THAT(sweep().runs(2).reason(), HasSubstr("behind at step 10"));

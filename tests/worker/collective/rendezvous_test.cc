@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <thread>
@@ -85,6 +86,22 @@ TEST(FileRendezvousTest, KeysMayHoldAnyBytesAndStrangersArePassedOver) {
   std::ofstream(folder + "/not.encoded") << "x";
   ASSERT_OK_AND_ASSIGN(std::vector<std::string> keys, one.Keys());
   EXPECT_THAT(keys, ElementsAre(odd, "plain-_9"));
+}
+
+// A member that runs a program of a user's own may put anything there.
+TEST(FileRendezvousTest, NothingButASmallPlainFileIsRead) {
+  const std::string folder = NewFolder();
+  ASSERT_OK_AND_ASSIGN(FileRendezvous rendezvous, FileRendezvous::Open(folder));
+  std::ofstream(folder + "/.secret") << "secret";
+  ASSERT_EQ(symlink(".secret", (folder + "/link").c_str()), 0);
+  ASSERT_EQ(mkfifo((folder + "/pipe").c_str(), 0600), 0);
+  ASSERT_EQ(mkdir((folder + "/folder").c_str(), 0700), 0);
+  std::ofstream(folder + "/large") << "x";
+  ASSERT_EQ(truncate((folder + "/large").c_str(), int64_t{1} << 40), 0);
+  for (const char* key : {"link", "pipe", "folder", "large"}) {
+    EXPECT_FALSE(rendezvous.Get(key, absl::ZeroDuration()).ok()) << key;
+    EXPECT_FALSE(rendezvous.Set(key, "mine").ok()) << key;
+  }
 }
 
 TEST(FileRendezvousTest, RefusesKeysAndValuesOutOfBounds) {

@@ -2,6 +2,8 @@
 #include "worker/trainer/program/program_checkpoints.h"
 
 #include <filesystem>
+#include <fstream>
+#include <ios>
 #include <system_error>
 #include <utility>
 
@@ -70,7 +72,20 @@ absl::StatusOr<int64_t> ProgramCheckpoints::Keep(int64_t step,
     return absl::InvalidArgumentError(absl::StrCat(
         path, " is no file in the folder that COMERA_RUN_CHECKPOINTS names"));
   }
-  ASSIGN_OR_RETURN(std::string contents, ReadFile(real.string()));
+  const auto size = fs::file_size(real, error);
+  std::string contents;
+  // With room for the seal, so that it is in memory once.
+  if (!error) contents.reserve(static_cast<size_t>(size) + 128);
+  std::ifstream file(real, std::ios::binary);
+  std::string part(size_t{1} << 20, '\0');
+  while (file.read(part.data(), static_cast<std::streamsize>(part.size())) ||
+         file.gcount() > 0) {
+    contents.append(part, 0, static_cast<size_t>(file.gcount()));
+  }
+  if (error || file.bad() || contents.size() != size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " cannot be read, or has changed"));
+  }
   return states_.Save(step, std::move(contents), /*snapshot=*/false);
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 
@@ -22,7 +23,8 @@ void AddTargets(const v1::JobSpec& spec, Variables* variables) {
       late.has_target_bytes()
           ? late.target_bytes() / static_cast<int64_t>(sizeof(float))
           : late.target_parameters();
-  (*variables)["COMERA_TARGET_LOSS"] = absl::StrCat(late.target_loss());
+  (*variables)["COMERA_TARGET_LOSS"] =
+      absl::StrFormat("%.17g", late.target_loss());
   (*variables)["COMERA_TARGET_PARAMETERS"] = absl::StrCat(parameters);
 }
 

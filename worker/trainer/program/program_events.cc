@@ -19,7 +19,7 @@ namespace {
 constexpr double kDecay = 0.95;
 // What a double tells apart from its neighbours.
 constexpr double kMaxCount = 9007199254740992.0;
-constexpr size_t kMaxFront = 10000;
+constexpr size_t kMaxFront = 1000;
 constexpr size_t kMaxLayers = 10000;
 constexpr size_t kMaxBonds = 64;
 // The service does not know what the layers of a program are for.
@@ -146,6 +146,13 @@ absl::Status ProgramEvents::OnStarted(const Fields& fields, News* news) {
       ASSIGN_OR_RETURN(const int64_t size, point.Count("size_parameters"));
       AddToFront(PointOf(step, loss, size));
     }
+    // The newest of them is the last validation that is known.
+    for (const v1::ParetoPoint& point : front_) {
+      if (validated_ && point.step() < last_validation_) continue;
+      validated_ = true;
+      last_validation_ = point.step();
+      validation_loss_ = point.validation_loss();
+    }
   }
   v1::RunInfo& info = *news->events.emplace_back().mutable_run_info();
   info.set_initial_parameters(size_);
@@ -225,6 +232,7 @@ absl::Status ProgramEvents::OnValidation(const Fields& fields, News* news) {
   *news->events.emplace_back().mutable_metrics() = std::move(metrics);
   if (!std::isfinite(loss)) return absl::OkStatus();
   validated_ = true;
+  last_validation_ = step_;
   validation_loss_ = loss;
   const v1::ParetoPoint point = PointOf(step_, loss, size_);
   if (AddToFront(point)) {
@@ -244,6 +252,7 @@ bool ProgramEvents::AddToFront(const v1::ParetoPoint& point) {
                                 return Beats(point, other);
                               }),
                front_.end());
+  if (front_.size() >= kMaxFront) return false;
   front_.push_back(point);
   return true;
 }
@@ -309,16 +318,23 @@ v1::TrainingResult ProgramEvents::Result(bool finished) const {
     result.set_reason("asked to end early");
     return result;
   }
-  const bool met = ended_ && ended_->outcome == "target_met";
-  if (met) {
+  const bool told = ended_ && ended_->outcome == "target_met";
+  const bool met =
+      std::any_of(front_.begin(), front_.end(), [&](const auto& point) {
+        return point.validation_loss() <= options_.target_loss &&
+               point.size_parameters() <= options_.target_parameters;
+      });
+  if (HasTargets() && met) {
     result.set_outcome(v1::TARGET_MET);
-    result.set_reason("the program met its targets");
+    result.set_reason("a validation met loss and size");
   } else if (HasTargets()) {
     result.set_outcome(v1::TARGET_MISSED);
     result.set_reason("the program ended before its targets were met");
   } else {
     result.set_outcome(v1::COMPLETED);
-    result.set_reason(started_ ? "all steps ran" : "the program ended");
+    result.set_reason(told       ? "the program met targets of its own"
+                      : started_ ? "all steps ran"
+                                 : "the program ended");
   }
   return result;
 }

@@ -96,6 +96,7 @@ class ProgramEvents {
   double last_time_ = 0;
   double validation_loss_ = 0;
   bool validated_ = false;
+  int64_t last_validation_ = 0;
   std::vector<v1::ParetoPoint> front_;
   // The ranks that each layer had first.
   std::map<std::string, std::vector<int32_t>> initial_ranks_;

@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -47,6 +49,33 @@ absl::Status StartError(int error, const std::string& program,
     default:
       return absl::UnavailableError(message);
   }
+}
+
+// The processor time of a process of the group, in ticks; 0 for all others.
+double TicksOf(pid_t pid, pid_t group) {
+  const absl::StatusOr<std::string> stat =
+      ReadFile(absl::StrCat("/proc/", pid, "/stat"));
+  if (!stat.ok()) return 0;
+  // The name, in parentheses, may hold anything.
+  const size_t name = stat->rfind(')');
+  if (name == std::string::npos) return 0;
+  const std::vector<std::string> fields =
+      absl::StrSplit(stat->substr(name + 1), ' ', absl::SkipEmpty());
+  // pgrp is field 5, and utime, stime, cutime and cstime are 14 to 17
+  // (proc(5)); the first one here is field 3.
+  pid_t own = 0;
+  if (fields.size() < 15 || !absl::SimpleAtoi(fields[2], &own) ||
+      own != group) {
+    return 0;
+  }
+  double ticks = 0;
+  for (size_t field = 11; field < 15; ++field) {
+    int64_t value = 0;
+    if (absl::SimpleAtoi(fields[field], &value)) {
+      ticks += static_cast<double>(value);
+    }
+  }
+  return ticks;
 }
 
 }  // namespace
@@ -122,21 +151,15 @@ std::optional<ProgramExit> ProgramProcess::Poll() {
 }
 
 double ProgramProcess::ProcessorSeconds() const {
-  const absl::StatusOr<std::string> stat =
-      ReadFile(absl::StrCat("/proc/", pid_, "/stat"));
-  if (!stat.ok()) return 0;
-  // The name, in parentheses, may hold anything.
-  const size_t name = stat->rfind(')');
-  if (name == std::string::npos) return 0;
-  const std::vector<std::string> fields =
-      absl::StrSplit(stat->substr(name + 1), ' ', absl::SkipEmpty());
-  // utime, stime, cutime and cstime are fields 14 to 17 (proc(5)); the first
-  // one here is field 3.
+  const pid_t group = getpgrp();
   double ticks = 0;
-  for (size_t field = 11; field < 15 && field < fields.size(); ++field) {
-    int64_t value = 0;
-    if (absl::SimpleAtoi(fields[field], &value)) {
-      ticks += static_cast<double>(value);
+  std::error_code error;
+  for (std::filesystem::directory_iterator it("/proc", error), end;
+       !error && it != end; it.increment(error)) {
+    pid_t pid = 0;
+    if (absl::SimpleAtoi(it->path().filename().string(), &pid) &&
+        pid != getpid()) {
+      ticks += TicksOf(pid, group);
     }
   }
   return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));

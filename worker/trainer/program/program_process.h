@@ -44,8 +44,9 @@ class ProgramProcess {
   void Signal(int signal) const;
   // Returns how the program ended; nothing while it runs.
   std::optional<ProgramExit> Poll();
-  // The seconds of processor time that the program and the children that it
-  // waited for have used; 0 if the system does not say.
+  // The seconds of processor time that the processes of this group have used,
+  // but for this one, and those that have ended and were waited for; it falls
+  // when others end. 0 if the system does not say.
   double ProcessorSeconds() const;
   // The most memory that the program has had; 0 if the system does not say.
   int64_t PeakMemoryBytes() const;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -13,13 +14,17 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/out_of_memory.h"
 #include "common/status_macros.h"
 #include "common/steady_time.h"
+#include "common/text.h"
 #include "proto/resource_names.h"
 #include "worker/trainer/process/failure.h"
 #include "worker/trainer/program/event_pipe.h"
@@ -43,6 +48,23 @@ constexpr absl::Duration kLookInterval = absl::Seconds(1);
 // A program that used less of a processor than this between two looks stood
 // still.
 constexpr double kLeastShare = 0.02;
+
+// The events that a program may have stored.
+constexpr double kMaxBurst = 500;
+constexpr double kEventsPerSecond = 20;
+
+// What the worker sends of a model (worker/report/model_uploader.cc), and the
+// coordinator takes.
+constexpr size_t kMaxModelFiles = 64;
+constexpr size_t kMaxModelFileName = 200;
+
+bool IsModelFileName(const std::string& name) {
+  return name.size() <= kMaxModelFileName && name[0] != '.' &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+                  c == '.' || c == '_' || c == '-';
+         });
+}
 
 // A file's error: a full disk is no lack of memory, and a disk that fails is
 // the machine's fault.
@@ -108,6 +130,8 @@ class ProgramRun {
   ProgramExit Listen(ProgramProcess& process, EventPipe& pipe,
                      ProgramOutput& output);
   void OnLine(std::string_view line);
+  // Whether so many events may be passed on now: all of them are stored.
+  bool TakeFromBudget(size_t events);
   // Passes the event on, with what the program does not know itself.
   void Report(v1::TrainerEvent event) const;
   void Keep(const ProgramEvents::Saved& saved);
@@ -117,6 +141,9 @@ class ProgramRun {
                         bool out_of_memory);
   // Leaves the model, and reports the result.
   absl::Status ReportResult(bool finished);
+  // Removes what the worker could not send from the model's folder, and says
+  // so.
+  void LeaveOutWhatNoModelMayHold();
   void ReportStopped();
 
   const TrainerTask& task_;
@@ -133,6 +160,9 @@ class ProgramRun {
   bool asked_ = false;
   int bad_lines_ = 0;
   int64_t peak_memory_bytes_ = 0;
+  double budget_ = kMaxBurst;
+  absl::Time budget_time_ = SteadyNow();
+  bool over_budget_ = false;
 };
 
 absl::Status ProgramRun::Prepare() {
@@ -250,9 +280,25 @@ void ProgramRun::OnLine(std::string_view line) {
     return;
   }
   activity_.Set(events_.stage(), events_.step(), kRunning);
-  if (!IsFirst()) return;
+  if (!IsFirst() || !TakeFromBudget(news->events.size())) return;
   for (v1::TrainerEvent& event : news->events) Report(std::move(event));
   if (news->saved) Keep(*news->saved);
+}
+
+bool ProgramRun::TakeFromBudget(size_t events) {
+  const absl::Time now = SteadyNow();
+  budget_ = std::min(
+      kMaxBurst,
+      budget_ + kEventsPerSecond * absl::ToDoubleSeconds(now - budget_time_));
+  budget_time_ = now;
+  const double cost = std::max(1.0, static_cast<double>(events));
+  if (budget_ < cost) {
+    if (!over_budget_) LOG(WARNING) << "the program reports too often";
+    over_budget_ = true;
+    return false;
+  }
+  budget_ -= cost;
+  return true;
 }
 
 void ProgramRun::Report(v1::TrainerEvent event) const {
@@ -285,11 +331,13 @@ absl::Status ProgramRun::Conclude(const ProgramExit& exit,
                                   bool out_of_memory) {
   const std::string outcome =
       events_.ended() ? events_.ended()->outcome : std::string();
-  // A program without a run, or one that had not begun it, ends by the signal.
-  const bool stopped =
-      asked_ && (exit.signal == SIGTERM || exit.signal == SIGINT ||
-                 (exit.signal == 0 && exit.code == 0 &&
-                  (outcome.empty() || outcome == "stopped")));
+  // A program without a run, or one that had not begun it, ends by the signal;
+  // and a run may have been stopped by somebody else, or with its gang.
+  const bool by_signal = exit.signal == SIGTERM || exit.signal == SIGINT;
+  const bool ended = exit.signal == 0 && exit.code == 0;
+  const bool asked = asked_ || stop_.load();
+  const bool stopped = (asked && (by_signal || (ended && outcome.empty()))) ||
+                       (ended && outcome == "stopped");
   if (!stopped) {
     RETURN_IF_ERROR(StatusOfProgram(exit, events_, exception,
                                     task_.world_size(), out_of_memory));
@@ -303,6 +351,7 @@ absl::Status ProgramRun::Conclude(const ProgramExit& exit,
 
 absl::Status ProgramRun::ReportResult(bool finished) {
   activity_.Describe("leaving the model");
+  LeaveOutWhatNoModelMayHold();
   v1::TrainerEvent event;
   *event.mutable_result() = events_.Result(finished);
   const v1::TrainingResult& result = event.result();
@@ -330,6 +379,38 @@ absl::Status ProgramRun::ReportResult(bool finished) {
   }
   sink_(event);
   return absl::OkStatus();
+}
+
+void ProgramRun::LeaveOutWhatNoModelMayHold() {
+  std::vector<std::string> left_out;
+  size_t files = 0;
+  std::error_code error;
+  for (fs::directory_iterator it(places_.model, error), end;
+       !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    const bool plain =
+        it->symlink_status(error).type() == fs::file_type::regular;
+    // One more file is still to come.
+    if (plain && IsModelFileName(name) && files + 1 < kMaxModelFiles) {
+      ++files;
+      continue;
+    }
+    left_out.push_back(TruncateUtf8(absl::CHexEscape(name), 100));
+    std::error_code ignored;
+    fs::remove_all(it->path(), ignored);
+  }
+  if (left_out.empty()) return;
+  if (left_out.size() > 5) left_out.resize(5);
+  v1::TrainerEvent event;
+  *event.mutable_incident() = ToFailure(
+      WithFailureClass(
+          absl::InvalidArgumentError(absl::StrCat(
+              "left out of the model, which has at most ", kMaxModelFiles,
+              " files, no folders, and names of [A-Za-z0-9._-]: ",
+              absl::StrJoin(left_out, ", "))),
+          v1::USER),
+      task_.attempt(), task_.rank());
+  sink_(event);
 }
 
 void ProgramRun::ReportStopped() {

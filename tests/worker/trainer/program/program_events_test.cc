@@ -161,7 +161,9 @@ TEST(ProgramEvents, CheckpointsAreHandedOn) {
 }
 
 TEST(ProgramEvents, TheOutcomeIsOfTheJobsTargets) {
-  const auto outcome = [](ProgramEvents events, const std::string& told) {
+  const auto outcome = [](ProgramEvents events, const std::string& told,
+                          double loss = 0) {
+    if (loss > 0) EXPECT_OK(events.Read(Validation(5, loss, 90)));
     if (!told.empty()) {
       EXPECT_OK(events.Read(absl::StrCat(
           R"({"event": "ended", "step": 9, "outcome": ")", told, R"("})")));
@@ -169,13 +171,24 @@ TEST(ProgramEvents, TheOutcomeIsOfTheJobsTargets) {
     return events.Result(/*finished=*/true).outcome();
   };
   EXPECT_EQ(outcome(Events(), "completed"), v1::COMPLETED);
-  EXPECT_EQ(outcome(Events(), "target_met"), v1::TARGET_MET);
-  EXPECT_EQ(outcome(Events(2, 100), "target_met"), v1::TARGET_MET);
+  // The job has none, whatever the script had.
+  EXPECT_EQ(outcome(Events(), "target_met"), v1::COMPLETED);
+  EXPECT_EQ(outcome(Events(2, 100), "target_met", 1.9), v1::TARGET_MET);
+  EXPECT_EQ(outcome(Events(2, 100), "completed", 1.9), v1::TARGET_MET);
+  // What a program says of itself is not enough.
+  EXPECT_EQ(outcome(Events(2, 100), "target_met", 2.1), v1::TARGET_MISSED);
+  EXPECT_EQ(outcome(Events(2, 80), "target_met", 1.9), v1::TARGET_MISSED);
   EXPECT_EQ(outcome(Events(2, 100), "completed"), v1::TARGET_MISSED);
   // A program without a run says nothing.
   EXPECT_EQ(outcome(Events(), ""), v1::COMPLETED);
   EXPECT_EQ(Events().Result(/*finished=*/false).outcome(),
             v1::OUTCOME_UNSPECIFIED);
+}
+
+TEST(ProgramEvents, AResumedRunKnowsTheLossThatWasValidatedBefore) {
+  ProgramEvents events = Events();
+  ASSERT_OK(events.Read(kStarted));
+  EXPECT_EQ(events.Result(/*finished=*/true).validation_loss(), 3.0);
 }
 
 TEST(ProgramEvents, WhatIsNoEventIsRefusedAndChangesNothing) {

@@ -240,6 +240,46 @@ TEST_F(RunProgramTest, AProgramThatTheSignalEndsWasStoppedToo) {
   EXPECT_EQ(The(IsFailure).failure().failure_class(), v1::PREEMPTED);
 }
 
+// With its gang, or by somebody who kills processes where memory is short.
+TEST_F(RunProgramTest, ARunThatOthersHaveStoppedIsNotComplete) {
+  ASSERT_OK(Run("started 4; ended 5 stopped"));
+  EXPECT_EQ(The(IsFailure).failure().failure_class(), v1::PREEMPTED);
+}
+
+TEST_F(RunProgramTest, WhatNoModelMayHoldIsLeftOutAndNamed) {
+  ASSERT_OK(Run(R"(
+    cd "$COMERA_RUN_MODEL"
+    echo weights > model.pt
+    mkdir 1_Pooling; echo x > 1_Pooling/config.json
+    echo x > 'two words'; echo x > .gitattributes
+    ln -s /etc/passwd link
+    for i in $(seq 100); do echo x > part-$i; done)"));
+  std::vector<std::string> left;
+  for (const auto& entry :
+       fs::directory_iterator(task_.work_dir() + "/model")) {
+    left.push_back(entry.path().filename().string());
+    EXPECT_TRUE(fs::is_regular_file(entry.symlink_status()));
+  }
+  EXPECT_THAT(left, SizeIs(64));
+  EXPECT_THAT(left, Contains("program.json"));
+  EXPECT_THAT(left, Not(Contains("two words")));
+  EXPECT_THAT(
+      The([](const auto& e) { return e.has_incident(); }).incident().message(),
+      HasSubstr("left out of the model"));
+}
+
+TEST_F(RunProgramTest, AProgramThatReportsWithoutEndIsCutShort) {
+  ASSERT_OK(Run(R"(
+    started 0
+    for i in $(seq 2000); do
+      echo '{"event":"ranks","step":1,"ranks":{}}'
+    done >> "$COMERA_RUN_EVENTS"
+    ended 10 completed)"));
+  // As many as may come at once, and those of a few seconds.
+  EXPECT_LT(told_.size(), 1000u);
+  EXPECT_EQ(The(IsResult).result().step(), 10);
+}
+
 TEST_F(RunProgramTest, ARunThatHasJustCompletedWasNotStopped) {
   stop_once_started_ = true;
   ASSERT_OK(Run(R"(
