@@ -2,6 +2,7 @@
 gangs of two, and what interrupts them loses nothing."""
 
 import os
+import pwd
 import shutil
 import signal
 import time
@@ -193,6 +194,41 @@ class ProgramTest(unittest.TestCase):
         job = job.wait(timeout=60, check=False)
         self.assertEqual(job.state, "CANCELLED")
         self.assertEqual(programs_of(job.id), {})
+
+
+# Says who runs it, and what it can write to.
+WHO = """
+import os, tempfile
+with tempfile.NamedTemporaryFile() as file, \\
+        open(os.path.join(os.environ["COMERA_RUN_MODEL"], "who"), "w") as who:
+    print(os.getuid(), os.access(os.getcwd(), os.W_OK), file=who)
+"""
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root runs programs as another user")
+class OtherUserTest(unittest.TestCase):
+    def test_a_program_runs_as_the_members_user(self):
+        cluster = Cluster("--allow_programs", "--member_user=nobody")
+        self.addCleanup(cluster.close)
+        # The way to the worker's folder is open to that user.
+        folder = cluster.folder
+        while folder.stat().st_uid == 0 and folder != Path("/"):
+            folder.chmod(folder.stat().st_mode | 0o011)
+            folder = folder.parent
+        with comera.Client(cluster.address) as client:
+            code = cluster.folder / "who"
+            code.mkdir()
+            (code / "who.py").write_text(WHO)
+            client.upload_dataset("who", code)
+            job = client.submit(
+                {
+                    "program": {"entry": "who.py", "files": "datasets/who"},
+                    "resources": {"device": "cpu", "processes": 1},
+                }
+            ).wait(timeout=60, check=False)
+            self.assertEqual(job.state, "SUCCEEDED", f"{job.failure}\n{cluster.logs()}")
+            told = job.models[-1].download(cluster.folder / "told") / "who"
+            self.assertEqual(told.read_text(), f"{pwd.getpwnam('nobody').pw_uid} False\n")
 
 
 if __name__ == "__main__":

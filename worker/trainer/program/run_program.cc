@@ -131,7 +131,7 @@ class ProgramRun {
                      ProgramOutput& output);
   void OnLine(std::string_view line);
   // Whether so many events may be passed on now: all of them are stored.
-  bool TakeFromBudget(size_t events);
+  bool ClaimBudget(size_t events);
   // Passes the event on, with what the program does not know itself.
   void Report(v1::TrainerEvent event) const;
   void Keep(const ProgramEvents::Saved& saved);
@@ -280,12 +280,12 @@ void ProgramRun::OnLine(std::string_view line) {
     return;
   }
   activity_.Set(events_.stage(), events_.step(), kRunning);
-  if (!IsFirst() || !TakeFromBudget(news->events.size())) return;
+  if (!IsFirst() || !ClaimBudget(news->events.size())) return;
   for (v1::TrainerEvent& event : news->events) Report(std::move(event));
   if (news->saved) Keep(*news->saved);
 }
 
-bool ProgramRun::TakeFromBudget(size_t events) {
+bool ProgramRun::ClaimBudget(size_t events) {
   const absl::Time now = SteadyNow();
   budget_ = std::min(
       kMaxBurst,
