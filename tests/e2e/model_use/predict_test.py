@@ -60,7 +60,7 @@ class ClassifierTest(unittest.TestCase):
         of_rows = tiny.evaluation(self.model, '--input', packed)
         self.assertAlmostEqual(of_rows['loss'], of_job['loss'], delta=1e-6)
         self.assertEqual(of_rows['accuracy'], of_job['accuracy'])
-        self.assertEqual(of_rows['samples'], '300')
+        self.assertEqual(of_rows['samples'], 300)
 
     def test_rows_that_cannot_be_answered_are_told(self):
         done = tiny.run(
