@@ -2,10 +2,12 @@
 """comera export writes what TensorBoard and MLflow read: the files are taken
 apart here by code that shares nothing with the program, CRCs and protobuf's
 wire format included. (TensorBoard and MLflow are no Debian packages.)"""
+import http.server
 import json
 import os
 import struct
 import subprocess
+import threading
 import unittest
 
 TMP = os.environ["TEST_TMPDIR"]
@@ -118,6 +120,50 @@ def read_events(path):
     return series, plugins, versions
 
 
+class Server:
+    """A server that keeps the JSON that it is sent."""
+
+    def __init__(self):
+        # Its answer to everything.
+        self.code = 200
+        self.bodies = []
+        self.paths = []
+
+    def __enter__(self):
+        collector = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                length = int(self.headers["Content-Length"])
+                collector.bodies.append(json.loads(self.rfile.read(length)))
+                collector.paths.append(self.path)
+                self.send_response(collector.code)
+                self.send_header("Content-Length", "2")
+                self.end_headers()
+                self.wfile.write(b"{}")
+
+            def do_GET(self):
+                collector.paths.append(self.path)
+                self.send_response(collector.code)
+                self.send_header("Content-Length", "2")
+                self.end_headers()
+                self.wfile.write(b"{}")
+
+            def log_message(self, *arguments):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = "http://127.0.0.1:%d" % self.server.server_address[1]
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
 class ExportTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -186,6 +232,54 @@ class ExportTest(unittest.TestCase):
         self.assertEqual(double(one(hparams["model.layers"], 2)), 2)
         self.assertEqual(one(hparams["labels.team"], 3), b"nlp")
         self.assertIn("_hparams_/session_end_info", plugins)
+
+    def test_opentelemetry(self):
+        self.told(None)
+        with Server() as collector:
+            for _ in range(2):
+                self.export("done", "--format", "otlp", "--to", collector.url)
+            collector.code = 400
+            said = self.export("done", "--format", "otlp", "--to",
+                               collector.url, code=1)
+            self.assertIn("the collector answers 400", said)
+        said = self.export("done", "--format", "otlp", "--to", "runs", code=2)
+        self.assertIn("http://HOST:4318", said)
+        first, second, _ = collector.bodies
+        self.assertEqual(first, second)
+        self.assertEqual(set(collector.paths), {"/v1/traces"})
+        [resource] = first["resourceSpans"]
+        self.assertIn({"key": "service.name",
+                       "value": {"stringValue": "comera"}},
+                      resource["resource"]["attributes"])
+        [scope] = resource["scopeSpans"]
+        job, *phases = scope["spans"]
+        self.assertNotIn("parentSpanId", job)
+        self.assertRegex(job["traceId"], "^[0-9a-f]{32}$")
+        self.assertTrue(phases)
+        ids = {job["spanId"]}
+        for phase in phases:
+            self.assertRegex(phase["spanId"], "^[0-9a-f]{16}$")
+            self.assertEqual(phase["parentSpanId"], job["spanId"])
+            self.assertEqual(phase["traceId"], job["traceId"])
+            self.assertLessEqual(int(phase["startTimeUnixNano"]),
+                                 int(phase["endTimeUnixNano"]))
+            ids.add(phase["spanId"])
+        self.assertEqual(len(ids), len(phases) + 1)
+        incidents = [event for phase in phases for event in phase["events"]
+                     if event["name"] == "incident"]
+        self.assertIn("node-1 is gone", json.dumps(incidents))
+
+    def test_an_mlflow_server_is_reached(self):
+        # What is sent is checked by mlflow_server_test.
+        self.told(None)
+        with Server() as server:
+            server.code = 401
+            said = self.export("done", "--format", "mlflow", "--to",
+                               server.url, code=1)
+        self.assertIn(server.url, said)
+        self.assertTrue(server.paths)
+        for path in server.paths:
+            self.assertTrue(path.startswith("/api/2.0/mlflow/"), path)
 
     def test_tensorboard_goes_on_where_it_stopped(self):
         self.told(7)

@@ -2,6 +2,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/verbs/bucket_folder.h"
@@ -17,6 +18,7 @@ constexpr char kExamples[] =
   comera export 4f2x7k3m5q6a --format mlflow --to mlruns
   comera export sweeps/9s1d0p8w6e2r --format mlflow --to mlruns --no-models
   comera export 4f2x7k3m5q6a --format mlflow --to http://tracking:5000 --follow
+  comera export 4f2x7k3m5q6a --format otlp --to http://collector:4318
   comera export ./model --format hf --to bert          # transformers' layout
   comera export ./model --format hf-factors --to small # with its factors
   comera export 4f2x7k3m5q6a --format onnx --to onnx   # its newest model
@@ -35,29 +37,39 @@ struct Format {
   bool follows;
   // Whether it is written once, so that a bucket can take it.
   bool to_bucket;
+  // Whether it can be sent to a server by HTTP.
+  bool to_server;
 };
 
 constexpr Format kFormats[] = {
-    {"tensorboard", ExportTensorBoard, true, false},
-    {"mlflow", ExportMlflow, true, false},
-    {"hf", ExportModel, false, true},
-    {"hf-factors", ExportModel, false, true},
-    {"onnx", ExportModel, false, true},
-    {"gguf", ExportModel, false, true},
-    {"safetensors", ExportModel, false, true},
+    {"tensorboard", ExportTensorBoard, true, false, false},
+    {"mlflow", ExportMlflow, true, false, true},
+    {"otlp", ExportOtlp, true, false, true},
+    {"hf", ExportModel, false, true, false},
+    {"hf-factors", ExportModel, false, true, false},
+    {"onnx", ExportModel, false, true, false},
+    {"gguf", ExportModel, false, true, false},
+    {"safetensors", ExportModel, false, true, false},
 };
+
+bool IsServer(const std::string& place) {
+  return absl::StartsWith(place, "http://") ||
+         absl::StartsWith(place, "https://");
+}
 
 int Export(const ExportArguments& arguments, const Session& session) {
   for (const Format& format : kFormats) {
     if (arguments.format != format.name) continue;
     if (arguments.follow && !format.follows) {
-      return session.Fail("--follow goes with --format tensorboard or mlflow",
-                          kExitUsage);
+      return session.Fail(
+          "--follow goes with --format tensorboard, mlflow or otlp",
+          kExitUsage);
     }
     if (!arguments.precision.empty() && arguments.format != "gguf") {
       return session.Fail("--precision goes with --format gguf", kExitUsage);
     }
-    const bool bucket = IsBucketUrl(arguments.to);
+    const bool server = format.to_server && IsServer(arguments.to);
+    const bool bucket = !server && IsBucketUrl(arguments.to);
     if (bucket && !format.to_bucket) {
       return session.Fail(
           absl::StrCat("--to: ", format.name, " is written into a folder"),
@@ -95,12 +107,12 @@ Verb ExportVerb(Session* session) {
       {"--to",
        "Folder to write into, made if missing; hf, hf-factors, onnx, gguf, "
        "safetensors: also s3://BUCKET/FOLDER; mlflow: also its server, "
-       "http://HOST:PORT",
+       "http://HOST:PORT; otlp: an OpenTelemetry collector, http://HOST:4318",
        &arguments->to,
        true,
        {}},
       {"--follow",
-       "tensorboard, and an MLflow server: go on until the job ends",
+       "tensorboard, otlp, and an MLflow server: go on until the job ends",
        &arguments->follow,
        false,
        {}},

@@ -35,6 +35,8 @@ int ExportMlflow(const ExportArguments& arguments, const Session& session);
 // The same with `to` the address of a server (IsMlflowUri).
 int ExportToMlflowServer(const ExportArguments& arguments,
                          const Session& session);
+// Sends a job or the jobs of a sweep to an OpenTelemetry collector.
+int ExportOtlp(const ExportArguments& arguments, const Session& session);
 // Exports a model, named as FindModel accepts it, as hf, hf-factors,
 // onnx, gguf or safetensors.
 int ExportModel(const ExportArguments& arguments, const Session& session);
