@@ -113,7 +113,7 @@ describe('the dashboard', () => {
 
     // The other views.
     await page.getByRole('tab', { name: 'Events' }).click();
-    await page.getByRole('cell', { name: 'data ready' }).waitFor();
+    await page.getByRole('cell', { name: 'ready', exact: true }).waitFor();
     await page.getByRole('cell', { name: 'all members are running' }).waitFor();
     await checkAccess(page, 'events');
     await page.getByRole('tab', { name: 'Logs' }).click();
