@@ -2,11 +2,11 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/verbs/bucket_folder.h"
 #include "client/cli/verbs/export_formats.h"
+#include "client/cli/verbs/export_source.h"
 #include "client/cli/verbs/verbs.h"
 
 namespace comera::client {
@@ -52,11 +52,6 @@ constexpr Format kFormats[] = {
     {"safetensors", ExportModel, false, true, false},
 };
 
-bool IsServer(const std::string& place) {
-  return absl::StartsWith(place, "http://") ||
-         absl::StartsWith(place, "https://");
-}
-
 int Export(const ExportArguments& arguments, const Session& session) {
   for (const Format& format : kFormats) {
     if (arguments.format != format.name) continue;
@@ -68,7 +63,7 @@ int Export(const ExportArguments& arguments, const Session& session) {
     if (!arguments.precision.empty() && arguments.format != "gguf") {
       return session.Fail("--precision goes with --format gguf", kExitUsage);
     }
-    const bool server = format.to_server && IsServer(arguments.to);
+    const bool server = format.to_server && IsServerAddress(arguments.to);
     const bool bucket = !server && IsBucketUrl(arguments.to);
     if (bucket && !format.to_bucket) {
       return session.Fail(

@@ -108,11 +108,9 @@ int ExportMlflow(const ExportArguments& arguments, const Session& session) {
         "http://HOST:PORT",
         kExitUsage);
   }
-  const auto source = FindExportSource(arguments.what, session);
-  if (absl::IsInvalidArgument(source.status())) {
-    return session.Fail(std::string(source.status().message()), kExitUsage);
-  }
-  if (!source.ok()) return session.FailRpc(source.status());
+  const auto source =
+      FindExportSource(arguments.what, arguments.follow, session);
+  if (!source.ok()) return FailExportSource(source.status(), session);
   const std::string root = (fs::path(session.env.working_folder) / arguments.to)
                                .lexically_normal()
                                .string();

@@ -98,14 +98,9 @@ absl::Status ExportAll(const ExportSource& source,
 
 int ExportToMlflowServer(const ExportArguments& arguments,
                          const Session& session) {
-  const auto source = FindExportSource(arguments.what, session);
-  if (absl::IsInvalidArgument(source.status())) {
-    return session.Fail(std::string(source.status().message()), kExitUsage);
-  }
-  if (!source.ok()) return session.FailRpc(source.status());
-  if (source->sweep && arguments.follow) {
-    return session.Fail("--follow follows one job, not a sweep", kExitUsage);
-  }
+  const auto source =
+      FindExportSource(arguments.what, arguments.follow, session);
+  if (!source.ok()) return FailExportSource(source.status(), session);
   const auto client = session.Connect();
   std::atomic<bool> stop{false};
   Interrupts interrupts([&] {

@@ -17,11 +17,6 @@
 namespace comera::client {
 namespace {
 
-bool IsCollector(const std::string& text) {
-  return absl::StartsWith(text, "http://") ||
-         absl::StartsWith(text, "https://");
-}
-
 absl::Status Post(std::string url, const nlohmann::json& trace,
                   const std::atomic<bool>* cancelled) {
   while (absl::EndsWith(url, "/")) url.pop_back();
@@ -66,19 +61,14 @@ absl::StatusOr<size_t> ExportJob(const v1::Job& job,
 }  // namespace
 
 int ExportOtlp(const ExportArguments& arguments, const Session& session) {
-  if (!IsCollector(arguments.to)) {
+  if (!IsServerAddress(arguments.to)) {
     return session.Fail(
         "--to: traces go to a collector, http://HOST:4318 or https://HOST",
         kExitUsage);
   }
-  const auto source = FindExportSource(arguments.what, session);
-  if (absl::IsInvalidArgument(source.status())) {
-    return session.Fail(std::string(source.status().message()), kExitUsage);
-  }
-  if (!source.ok()) return session.FailRpc(source.status());
-  if (source->sweep && arguments.follow) {
-    return session.Fail("--follow follows one job, not a sweep", kExitUsage);
-  }
+  const auto source =
+      FindExportSource(arguments.what, arguments.follow, session);
+  if (!source.ok()) return FailExportSource(source.status(), session);
   const auto client = session.Connect();
   std::atomic<bool> stop{false};
   Interrupts interrupts([&] {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/session/exit_codes.h"
 #include "client/cli/session/sweep_connection.h"
 #include "common/status_macros.h"
 
@@ -34,10 +35,8 @@ absl::StatusOr<ExportSource> FindSweep(const std::string& name,
   return source;
 }
 
-}  // namespace
-
-absl::StatusOr<ExportSource> FindExportSource(const std::string& what,
-                                              const Session& session) {
+absl::StatusOr<ExportSource> FindJobOrSweep(const std::string& what,
+                                            const Session& session) {
   const auto client = session.Connect();
   if (absl::StartsWith(what, "sweeps/")) {
     ASSIGN_OR_RETURN(const std::string name, SweepNameFrom(what));
@@ -57,6 +56,29 @@ absl::StatusOr<ExportSource> FindExportSource(const std::string& what,
   absl::StatusOr<ExportSource> source = FindSweep(sweep, *client, session);
   if (!absl::IsNotFound(source.status())) return source;
   return absl::NotFoundError(absl::StrCat("neither a job nor a sweep: ", what));
+}
+
+}  // namespace
+
+absl::StatusOr<ExportSource> FindExportSource(const std::string& what,
+                                              bool follow,
+                                              const Session& session) {
+  ASSIGN_OR_RETURN(ExportSource source, FindJobOrSweep(what, session));
+  if (source.sweep && follow) {
+    return absl::InvalidArgumentError("--follow follows one job, not a sweep");
+  }
+  return source;
+}
+
+int FailExportSource(const absl::Status& status, const Session& session) {
+  if (absl::IsInvalidArgument(status)) {
+    return session.Fail(std::string(status.message()), kExitUsage);
+  }
+  return session.FailRpc(status);
+}
+
+bool IsServerAddress(const std::string& to) {
+  return absl::StartsWith(to, "http://") || absl::StartsWith(to, "https://");
 }
 
 absl::StatusOr<int64_t> NewestEvent(TrainingClient& client,

@@ -20,9 +20,17 @@ struct ExportSource {
 };
 
 // Finds `what`: `jobs/{job}`, `sweeps/{sweep}`, or a bare id, which is a job's
-// if there is such a job. InvalidArgument: it is not a name. NotFound.
+// if there is such a job. InvalidArgument: `what` is not a name, or it is a
+// sweep and `follow` asks for a job. NotFound.
 absl::StatusOr<ExportSource> FindExportSource(const std::string& what,
+                                              bool follow,
                                               const Session& session);
+
+// Prints why FindExportSource failed and returns the exit code.
+int FailExportSource(const absl::Status& status, const Session& session);
+
+// Whether an export goes to a server: `to` begins with http:// or https://.
+bool IsServerAddress(const std::string& to);
 
 // The sequence number of a job's newest event.
 absl::StatusOr<int64_t> NewestEvent(TrainingClient& client,

@@ -56,14 +56,9 @@ absl::StatusOr<int64_t> ExportJob(const v1::Job& job,
 
 int ExportTensorBoard(const ExportArguments& arguments,
                       const Session& session) {
-  const auto source = FindExportSource(arguments.what, session);
-  if (absl::IsInvalidArgument(source.status())) {
-    return session.Fail(std::string(source.status().message()), kExitUsage);
-  }
-  if (!source.ok()) return session.FailRpc(source.status());
-  if (source->sweep && arguments.follow) {
-    return session.Fail("--follow follows one job, not a sweep", kExitUsage);
-  }
+  const auto source =
+      FindExportSource(arguments.what, arguments.follow, session);
+  if (!source.ok()) return FailExportSource(source.status(), session);
   const auto client = session.Connect();
   Interrupts interrupts([&] { client->Stop(); });
   int64_t lost = 0;

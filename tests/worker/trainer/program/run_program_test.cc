@@ -275,7 +275,7 @@ TEST_F(RunProgramTest, AProgramThatReportsWithoutEndIsCutShort) {
       echo '{"event":"ranks","step":1,"ranks":{}}'
     done >> "$COMERA_RUN_EVENTS"
     ended 10 completed)"));
-  // As many as may come at once, and those of a few seconds.
+  // A burst is 500 events, and the few seconds that this takes add 20 each.
   EXPECT_LT(told_.size(), 1000u);
   EXPECT_EQ(The(IsResult).result().step(), 10);
 }
