@@ -14,8 +14,9 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from itertools import combinations
-from typing import Callable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
+import torch
 from torch import Tensor
 
 # (left bond, mode, right bond).
@@ -108,6 +109,20 @@ def choose_path(
     return best
 
 
+class _Transpose(torch.autograd.Function):
+    """x.t() whose gradient is contiguous, as that of x is expected to be: PyTorch
+    1.13 computes the gradient of GELU on a CPU wrongly where the gradient of its
+    output is the transpose of a contiguous tensor."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.t()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient.t().contiguous()
+
+
 def multiply(
     x: Tensor,
     cores: Sequence[Tensor],
@@ -127,7 +142,7 @@ def multiply(
     # While input modes are left, rows are the last axis, so that every product is
     # one GEMM on what lies in memory.
     turned = ends[0] < split
-    state = x.t() if turned else x
+    state = _Transpose.apply(x) if turned else x
     start = 0
     for end in ends:
         group = train_product(cores[start:end])
