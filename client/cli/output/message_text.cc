@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "common/json.h"
 #include "google/protobuf/descriptor.h"
+#include "google/protobuf/descriptor.pb.h"
 #include "google/protobuf/util/json_util.h"
 #include "yaml-cpp/emitter.h"
 #include "yaml-cpp/emittermanip.h"

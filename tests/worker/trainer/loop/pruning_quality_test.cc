@@ -31,7 +31,11 @@ v1::JobSpec WideSpec() {
   }
   compression.clear_output();
   compression.mutable_output()->add_ranks(12);
-  spec.mutable_objective()->mutable_early()->set_gamma(0);
+  v1::EarlyStage& early = *spec.mutable_objective()->mutable_early();
+  early.set_gamma(0);
+  early.set_steps(kTrainingSteps);
+  // At the full rates the last loss depends on how sums are rounded.
+  spec.mutable_optimizer()->set_decay(v1::OptimizerSpec::LINEAR);
   return WithDefaults(spec);
 }
 

@@ -42,7 +42,7 @@ class TrainerTokensTest : public ::testing::Test {
     EXPECT_EQ(result.step(), last_);
     EXPECT_THAT(result.reason(), HasSubstr("tokens in"));
     // The last step is validated.
-    const v1::StepMetrics& m =
+    const v1::StepMetrics m =
         run.Select(&v1::TrainerEvent::has_metrics).back().metrics();
     EXPECT_EQ(m.step(), last_);
     EXPECT_EQ(m.total_steps(), last_);

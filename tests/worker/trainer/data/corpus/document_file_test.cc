@@ -146,7 +146,7 @@ TEST_F(DocumentFileTest, MalformedPlainDocuments) {
 
 TEST_F(DocumentFileTest, Zstandard) {
   std::string text;
-  for (int i = 0; i < 50000; ++i) absl::StrAppend(&text, i * i, " \n");
+  for (int64_t i = 0; i < 50000; ++i) absl::StrAppend(&text, i * i, " \n");
   EXPECT_THAT(Read("a.zst", Zstd(text)), ElementsAre(text));
   EXPECT_THAT(Read("a.zst", Zstd("one ") + Zstd("") + Zstd("two")),
               ElementsAre("one two"));
