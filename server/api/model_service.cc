@@ -11,6 +11,7 @@
 #include "server/api/model_listing.h"
 #include "server/auth/unary_call.h"
 #include "server/host/commit.h"
+#include "server/rpc/rejected_stream.h"
 #include "server/rpc/rpc_errors.h"
 #include "server/runtime/artifact_files.h"
 
@@ -159,6 +160,17 @@ void ModelService::Remove(const std::string& name,
       done(absl::OkStatus());
     });
   });
+}
+
+grpc::ServerWriteReactor<v1::GenerateResponse>* ModelService::TryGenerate(
+    grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
+  auto caller = access_->Identify(*context);
+  absl::Status status = caller.status();
+  if (status.ok()) status = (*caller)->ChargeStream();
+  if (!status.ok()) return RejectStream<v1::GenerateResponse>(status);
+  return StartGenerate(host_, tickets_, texts_, running_texts_,
+                       std::shared_ptr<const Caller>(*std::move(caller)),
+                       *request);
 }
 
 grpc::ServerUnaryReactor* ModelService::ListJobCheckpoints(

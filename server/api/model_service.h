@@ -2,9 +2,12 @@
 #define COMERA_SERVER_API_MODEL_SERVICE_H_
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "comera/v1/model_service.grpc.pb.h"
+#include "server/api/generate_stream.h"
+#include "server/api/worker_texts.h"
 #include "server/auth/access.h"
 #include "server/auth/ticket_office.h"
 #include "server/auth/unary_call.h"
@@ -18,8 +21,13 @@ class ModelService : public v1::ModelService::CallbackService {
  public:
   // All must outlive the server.
   ModelService(CoordinatorHost* host, AccessControl* access,
-               const TicketOffice* tickets)
-      : host_(host), access_(access), tickets_(tickets) {}
+               const TicketOffice* tickets, const WorkerTexts::Options& texts)
+      : host_(host),
+        access_(access),
+        tickets_(tickets),
+        texts_(std::make_shared<WorkerTexts>(texts)) {}
+  // After the server's end.
+  ~ModelService() override { texts_->Stop(); }
 
   grpc::ServerUnaryReactor* ListModels(
       grpc::CallbackServerContext* context,
@@ -56,6 +64,9 @@ class ModelService : public v1::ModelService::CallbackService {
       grpc::CallbackServerContext* context,
       const v1::CreateTicketRequest* request,
       v1::CreateTicketResponse* response) override;
+  grpc::ServerWriteReactor<v1::GenerateResponse>* TryGenerate(
+      grpc::CallbackServerContext* context,
+      const v1::GenerateRequest* request) override;
 
  private:
   using Done = std::function<void(absl::StatusOr<v1::Model>)>;
@@ -77,6 +88,9 @@ class ModelService : public v1::ModelService::CallbackService {
   CoordinatorHost* const host_;
   AccessControl* const access_;
   const TicketOffice* const tickets_;
+  const std::shared_ptr<WorkerTexts> texts_;
+  const std::shared_ptr<RunningTexts> running_texts_ =
+      std::make_shared<RunningTexts>();
 };
 
 }  // namespace comera::server

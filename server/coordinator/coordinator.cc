@@ -416,6 +416,24 @@ absl::StatusOr<v1::WorkerSummary> Coordinator::GetWorker(
   return Summarize(*worker, options_, now);
 }
 
+std::vector<v1::WorkerSummary> Coordinator::ModelServers(absl::Time now) const {
+  std::vector<v1::WorkerSummary> servers;
+  for (const auto& [id, worker] : workers_.workers()) {
+    if (worker.IsConnected(now, options_.suspect_after) &&
+        worker.CanBeReachedFrom(options_.host)) {
+      servers.push_back(Summarize(worker, options_, now));
+    }
+  }
+  const auto order = [](const v1::WorkerSummary& worker) {
+    return std::make_pair(worker.service() != v1::WorkerSummary::DRAINED,
+                          worker.busy_slots() - worker.slots());
+  };
+  std::stable_sort(
+      servers.begin(), servers.end(),
+      [&](const auto& a, const auto& b) { return order(a) < order(b); });
+  return servers;
+}
+
 absl::StatusOr<v1::WorkerSummary> Coordinator::Drain(
     const v1::DrainWorkerRequest& request, absl::Time now, Effects* effects) {
   ASSIGN_OR_RETURN(WorkerState* const worker,

@@ -159,6 +159,9 @@ class Coordinator {
   ClusterCounts CountCluster(absl::Time now) const;
   absl::StatusOr<v1::WorkerSummary> GetWorker(const std::string& name,
                                               absl::Time now) const;
+  // Connected workers that serve models and can be reached from this machine;
+  // those that take no members come first, then those with more idle slots.
+  std::vector<v1::WorkerSummary> ModelServers(absl::Time now) const;
   absl::StatusOr<v1::WorkerSummary> Drain(const v1::DrainWorkerRequest& request,
                                           absl::Time now, Effects* effects);
   absl::StatusOr<v1::WorkerSummary> ResumeWorker(

@@ -204,8 +204,16 @@ absl::Status ComeraServer::Serve() {
       host_.get(), security_->access(), security_->tickets(), &peer_addresses_);
   datasets_ = std::make_unique<DatasetService>(catalog_.get(), describer_.get(),
                                                security_->access());
+  WorkerTexts::Options texts;
+  texts.unencrypted = !security_->access()->required();
+  const TlsFiles& tls = options_.security.tls;
+  if (!tls.client_ca.empty()) {
+    texts.security.ca_file = tls.client_ca;
+    texts.security.certificate_file = tls.certificate;
+    texts.security.key_file = tls.key;
+  }
   models_ = std::make_unique<ModelService>(host_.get(), security_->access(),
-                                           security_->tickets());
+                                           security_->tickets(), texts);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;

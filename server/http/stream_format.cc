@@ -58,6 +58,12 @@ class Events : public StreamFormat {
 
   absl::StatusOr<std::string> Message(const std::string& wire) override {
     if (!message_->ParseFromString(wire)) return Unreadable();
+    if (message_->GetDescriptor()->real_oneof_decl_count() == 0) {
+      // Messages of one kind have the name that events have by default.
+      ASSIGN_OR_RETURN(const std::string json,
+                       WireToJson(message_->GetDescriptor(), wire));
+      return FormatEvent("", "message", json);
+    }
     const FieldDescriptor* item = SetOne(*message_);
     if (item == nullptr) return std::string();
     std::string id;

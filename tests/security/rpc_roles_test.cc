@@ -21,6 +21,7 @@
 #include "comera/v1/backup_service.pb.h"
 #include "comera/v1/dataset_service.pb.h"
 #include "comera/v1/model_service.pb.h"
+#include "comera/v1/predict_service.pb.h"
 #include "comera/v1/queue_service.pb.h"
 #include "comera/v1/sweep_service.pb.h"
 #include "common/files.h"
@@ -348,6 +349,9 @@ void AddModelRows(std::map<std::string, Row>* rows) {
         request.set_model(world.Model(0));
         request.set_worker("workers/w1");
       });
+  all["ModelService.TryGenerate"] = NamedAs<v1::GenerateRequest>(model);
+  // The worker that is played serves no models.
+  all["ModelService.TryGenerate"].allowed = Code::FAILED_PRECONDITION;
 }
 
 void AddDatasetRows(std::map<std::string, Row>* rows) {

@@ -441,8 +441,13 @@ TEST_F(CoordinatorTest, TwoThousandWorkersThatReturnAtOnceAreServedSoon) {
   for (Worker& worker : workers) ASSERT_OK(h_.Sync(worker));
   std::cerr << kWorkers << " workers served in " << took << ", and again in "
             << h_.busy << "\n";
-  EXPECT_LT(took, absl::Seconds(10));
-  EXPECT_LT(h_.busy, absl::Seconds(10));
+#ifdef __SANITIZE_ADDRESS__
+  constexpr absl::Duration kMost = absl::Seconds(60);
+#else
+  constexpr absl::Duration kMost = absl::Seconds(10);
+#endif
+  EXPECT_LT(took, kMost);
+  EXPECT_LT(h_.busy, kMost);
 }
 
 TEST_F(CoordinatorTest, WhatAForgottenJobLeftInTheStoreGoesAfterARestartToo) {

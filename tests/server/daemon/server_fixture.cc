@@ -84,7 +84,8 @@ grpc::Status ServerFixture::Sync(Worker& worker,
   v1::SynchronizeRequest request;
   request.set_worker(worker.id);
   request.set_incarnation(worker.incarnation);
-  request.set_host("host-" + worker.id);
+  request.set_host(worker.host.empty() ? "host-" + worker.id : worker.host);
+  request.set_peer_address(worker.address);
   for (int i = 0; i < worker.slots; ++i) {
     v1::Slot* slot = request.add_slots();
     slot->set_index(i);

@@ -32,6 +32,10 @@ class ServerFixture : public ::testing::Test {
     std::vector<v1::ProgressReport> reports = {};
     std::vector<v1::LogChunk> logs = {};
     absl::Duration hold = absl::ZeroDuration();
+    // Where it serves models; empty: it serves none.
+    std::string address = {};
+    // Its machine; empty: one of its own.
+    std::string host = {};
   };
 
   ServerFixture();

@@ -9,6 +9,7 @@ export type {
   DatasetDescription,
   Failure,
   Forecast,
+  GenerateResponse,
   Job,
   JobEvent,
   JobExplanation,

@@ -10,6 +10,7 @@ import {
   words,
 } from '../model/format';
 import { Empty, Scroll } from '../ui/basics';
+import { TryModel } from './try_model';
 
 export function downloadAddress(artifact: string, file: string): string {
   return `/v1/${pathOf(artifact)}:download?path=${encodeURIComponent(file)}`;
@@ -27,7 +28,11 @@ export function JobModels({ job }: { job: Job }) {
       )}
       <div class="cards">
         {models.map((model) => (
-          <ModelCard key={model.name} model={model} />
+          <ModelCard
+            key={model.name}
+            model={model}
+            generates={job.spec?.model?.family === 'CAUSAL_LM'}
+          />
         ))}
       </div>
       {checkpoints.length > 0 && <Checkpoints checkpoints={checkpoints} />}
@@ -35,7 +40,13 @@ export function JobModels({ job }: { job: Job }) {
   );
 }
 
-function ModelCard({ model }: { model: Artifact }) {
+function ModelCard({
+  model,
+  generates,
+}: {
+  model: Artifact;
+  generates: boolean;
+}) {
   return (
     <section class="card">
       <h2>
@@ -48,6 +59,7 @@ function ModelCard({ model }: { model: Artifact }) {
         <span class="muted">{clock(model.createTime)}</span>
       </p>
       <Files artifact={model} />
+      {generates && model.name && <TryModel model={model.name} />}
     </section>
   );
 }

@@ -2,7 +2,13 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkAccess, checkFits, colours, launch, visit } from './pages';
-import { Service, submit, tinyJob, until } from './service';
+import {
+  Service,
+  languageModelJob,
+  submit,
+  tinyJob,
+  until,
+} from './service';
 
 let browser: Browser;
 let service: Service;
@@ -238,6 +244,43 @@ describe('the dashboard', () => {
     expect(await chosen.locator('.reason').textContent()).toBeTruthy();
     await checkAccess(page, 'search');
     await checkFits(page, 'search');
+    await close();
+  });
+
+  it('tries a language model, and says why where it cannot', async () => {
+    const job = await service.call<{ name: string }>('/v1/jobs', {
+      spec: languageModelJob(service),
+    });
+    await until('the model', async () => {
+      const now = await service.call<{ state: string }>(`/v1/${job.name}`);
+      return now.state === 'SUCCEEDED';
+    });
+    const visited = await visit(browser, `${service.url}/${job.name}/models`);
+    const { page, close } = visited;
+    await page.getByText('Try it').first().click();
+    await page.getByLabel('Text to continue').first().fill('def read_');
+    await page.getByLabel('New tokens').first().fill('7');
+    await page.getByRole('button', { name: 'Generate' }).first().click();
+    await page.getByText(/^7 tokens at [\d,]+ a second$/).waitFor();
+    const text = page.getByLabel('Generated text');
+    const generated = (await text.textContent()) ?? '';
+    expect(generated.startsWith('def read_')).toBe(true);
+    expect(generated.length).toBeGreaterThan('def read_'.length);
+    await checkAccess(page, 'a generated text');
+    await checkFits(page, 'a generated text');
+
+    // The page's own limits are not the server's.
+    visited.allowFailures = true;
+    await page.route('**:generate', (route) =>
+      route.continue({
+        postData: JSON.stringify({ prompt: 'x', maxTokens: 513 }),
+      }),
+    );
+    await page.getByRole('button', { name: 'Generate' }).first().click();
+    await page
+      .getByRole('alert')
+      .getByText('max_tokens: must be from 1 to 512')
+      .waitFor();
     await close();
   });
 

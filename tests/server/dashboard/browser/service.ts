@@ -247,6 +247,21 @@ export function tinyJob(service: Service, options: JobOptions = {}) {
   };
 }
 
+/** A job of a second or two that ends with a language model, as JSON. */
+export function languageModelJob(service: Service) {
+  const { ffn: _, ...model } = tinyJob(service).model;
+  const spec = tinyJob(service, { name: 'language model', late: false });
+  const { head: __, ...compression } = spec.compression;
+  return {
+    ...spec,
+    model: { ...model, family: 'CAUSAL_LM', architecture: 'LLAMA' },
+    compression,
+    objective: { early: { steps: 20, gamma: 0.02 } },
+    training: { ...spec.training, validateEverySteps: 10 },
+    resources: { ...spec.resources, processes: 1 },
+  };
+}
+
 /** The name of a new job. */
 export async function submit(
   service: Service,
