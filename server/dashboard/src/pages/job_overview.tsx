@@ -217,9 +217,10 @@ function KeyFigures({
 }) {
   const { store } = follower;
   const last = (metric: string) => store.get(metric).last()?.value ?? null;
-  const validation = last('validationLoss');
   // Progress has the figures of a sample, the result those of the whole set.
   const result = follower.result as Record<string, unknown> | null;
+  const validation =
+    float(follower.result?.validationLoss) ?? last('validationLoss');
   const quality = qualityOf(
     job,
     (metric) => float(result?.[metric]) ?? last(metric),
