@@ -357,6 +357,8 @@ void ComeraServer::Shutdown() {
   gate_.reset();
   server_->Shutdown(absl::ToChronoTime(absl::Now() + options_.shutdown_grace));
   server_.reset();
+  // Its calls of workers post to the host.
+  models_.reset();
   describer_.reset();
   catalog_.reset();
   // Its thread posts to the host.

@@ -9,8 +9,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -66,6 +68,19 @@ class Silent {
   const int fd_;
 };
 
+// Connects, if anybody listens, and resets the connection.
+void TryToConnect(int port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  (void)connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address));
+  const linger reset = {1, 0};
+  setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+  close(fd);
+}
+
 // Answers every call with the peer that it sees.
 class PeerService : public grpc::CallbackGenericService {
  public:
@@ -86,11 +101,15 @@ class ConnectionGateTest : public testing::Test {
  protected:
   void Serve(const std::string& host = "127.0.0.1",
              int handshake_timeout_ms = 60000) {
+    Serve(&service_, host, handshake_timeout_ms);
+  }
+  void Serve(PeerService* service, const std::string& host = "127.0.0.1",
+             int handshake_timeout_ms = 60000) {
     auto gate = ConnectionGate::Open(host, 0, limits_);
     ASSERT_OK(gate);
     gate_ = *std::move(gate);
     grpc::ServerBuilder builder;
-    builder.RegisterCallbackGenericService(&service_);
+    builder.RegisterCallbackGenericService(service);
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                                handshake_timeout_ms);
     gate_->AttachTo(&builder, grpc::InsecureServerCredentials());
@@ -105,15 +124,15 @@ class ConnectionGateTest : public testing::Test {
 
   // The address that the server sees of a new channel; empty: it does not
   // answer.
-  std::string Call(const std::string& target) {
+  static std::string Call(const std::string& target,
+                          absl::Duration limit = absl::Seconds(20)) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     const auto channel = grpc::CreateCustomChannel(
         target, grpc::InsecureChannelCredentials(), arguments);
     grpc::GenericStub stub(channel);
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::seconds(20));
+    context.set_deadline(absl::ToChronoTime(absl::Now() + limit));
     grpc::CompletionQueue queue;
     const auto call = stub.PrepareUnaryCall(&context, "/any/Method",
                                             grpc::ByteBuffer(), &queue);
@@ -264,6 +283,39 @@ TEST(PeerKeyTest, CountsWhatOneMachineHasAsOne) {
   EXPECT_NE(KeyOf("127.0.0.2"), KeyOf("127.0.0.1"));
   EXPECT_TRUE(IsLoopbackKey(KeyOf("::1")));
   EXPECT_FALSE(IsLoopbackKey(KeyOf("10.0.0.127")));
+}
+
+// gRPC's reference counts are those of its own listeners; here connections come
+// from another thread while the server ends.
+TEST_F(ConnectionGateTest, TheServerEndsWhileConnectionsComeAndGo) {
+  constexpr int kRounds = 20, kThreads = 3, kConnections = 15;
+  for (int round = 0; round < kRounds; ++round) {
+    PeerService service;
+    Serve(&service);
+    const std::string target = Here();
+    const int port = gate_->port();
+    std::atomic<int> made{0};
+    std::atomic<bool> ended{false};
+    std::vector<std::thread> callers;
+    for (int i = 0; i < kThreads; ++i) {
+      callers.emplace_back([&, i] {
+        while (!ended) {
+          if (i == 0) {
+            Call(target, absl::Milliseconds(50));
+          } else {
+            TryToConnect(port);
+          }
+          ++made;
+        }
+      });
+    }
+    while (made < kConnections) std::this_thread::yield();
+    gate_.reset();
+    server_->Shutdown(std::chrono::system_clock::now());
+    server_.reset();
+    ended = true;
+    for (std::thread& caller : callers) caller.join();
+  }
 }
 
 }  // namespace
