@@ -25,9 +25,9 @@ constexpr char kReflection[] = "/grpc.reflection.";
 constexpr size_t kMaxText = 200;
 
 // Calls that change nothing begin with one of these.
-constexpr const char* kReading[] = {"Get",      "List",     "Watch",  "Read",
-                                    "Download", "Describe", "Query",  "Explain",
-                                    "Validate", "WhoAmI",   "Compute"};
+constexpr const char* kReading[] = {
+    "Get",   "List",    "Watch",    "Read",   "Download", "Describe",
+    "Query", "Explain", "Validate", "WhoAmI", "Compute",  "Try"};
 // They write their entry themselves, when they succeed.
 constexpr const char* kSelfAudited[] = {"TrainingService.CreateJob",
                                         "TrainingService.CancelJob"};

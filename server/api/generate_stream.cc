@@ -1,6 +1,7 @@
 // Streams a text that a worker generates to a caller who cannot reach one.
 #include "server/api/generate_stream.h"
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <string>
@@ -18,9 +19,18 @@ namespace comera::server {
 namespace {
 
 constexpr int kMaxTexts = 8;
+constexpr int kMaxTextsOfOne = 4;
 constexpr int kMaxNewTokens = 512;
 constexpr size_t kMaxPromptBytes = 8192;
+constexpr int kMaxStops = 16;
+constexpr size_t kMaxStopBytes = 256;
+// More than 512 tokens have.
+constexpr size_t kMaxAnswerBytes = 1 << 20;
+constexpr size_t kMaxWorkersAsked = 4;
 constexpr absl::Duration kTicketLifetime = absl::Minutes(1);
+// The first text of a model waits until the worker has downloaded and loaded
+// it.
+constexpr absl::Duration kTimeout = absl::Minutes(5);
 
 absl::Status CheckRequest(const v1::GenerateRequest& request) {
   if (!ParseArtifactName(request.name())) {
@@ -32,15 +42,40 @@ absl::Status CheckRequest(const v1::GenerateRequest& request) {
   }
   if (request.max_tokens() < 0 || request.max_tokens() > kMaxNewTokens) {
     return InvalidField("max_tokens",
-                        absl::StrCat("must be from 1 to ", kMaxNewTokens));
+                        absl::StrCat("must be at most ", kMaxNewTokens));
+  }
+  if (request.stop_size() > kMaxStops) {
+    return InvalidField("stop",
+                        absl::StrCat("has more than ", kMaxStops, " texts"));
+  }
+  for (const std::string& stop : request.stop()) {
+    if (stop.size() > kMaxStopBytes) {
+      return InvalidField("stop", absl::StrCat("has a text of more than ",
+                                               kMaxStopBytes, " bytes"));
+    }
   }
   return absl::OkStatus();
 }
 
-// Whether another worker may answer otherwise.
+// Whether another worker may answer otherwise. A worker refuses tickets if its
+// own token has ended.
 bool IsOfTheWorker(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsResourceExhausted(status) ||
-         absl::IsUnimplemented(status);
+         absl::IsUnimplemented(status) || absl::IsUnauthenticated(status) ||
+         absl::IsPermissionDenied(status);
+}
+
+// What the caller is told of a worker's refusal: without the worker's details,
+// which clients would take for the coordinator's, and never that the caller is
+// unknown.
+absl::Status ToldOf(const std::string& worker, const absl::Status& status) {
+  if (status.ok()) return status;
+  const bool of_the_caller =
+      absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status) ||
+      absl::IsNotFound(status) || absl::IsResourceExhausted(status);
+  return absl::Status(
+      of_the_caller ? status.code() : absl::StatusCode::kUnavailable,
+      absl::StrCat(worker, ": ", status.message()));
 }
 
 class GenerateStream : public LoopStream<v1::GenerateResponse> {
@@ -65,20 +100,32 @@ class GenerateStream : public LoopStream<v1::GenerateResponse> {
   void Begin() override {
     const absl::Status status = CheckRequest(request_);
     if (!status.ok()) return End(status);
-    if (running_->count >= kMaxTexts) {
+    const auto own = running_->of_user.find(caller_->user());
+    if (running_->count >= kMaxTexts ||
+        (own != running_->of_user.end() && own->second >= kMaxTextsOfOne)) {
       return End(absl::ResourceExhaustedError(
-          absl::StrCat(kMaxTexts,
-                       " texts are being generated through the "
-                       "coordinator: try again later")));
+          "too many texts are being generated through the coordinator: try "
+          "again later"));
     }
     ++running_->count;
+    ++running_->of_user[caller_->user()];
     counted_ = true;
+    const std::weak_ptr<GenerateStream> weak = Self();
+    listener_ = host().AddListener("", [weak] {
+      if (const auto self = weak.lock()) self->Wake();
+    });
+    host().loop().PostAfter(kTimeout, [weak] {
+      const auto self = weak.lock();
+      if (self == nullptr || self->ended()) return;
+      self->End(absl::UnavailableError("the text took more than 5 minutes"));
+    });
     host().RunQuery<v1::WorkerSummary>(
         [self = Self()](const Coordinator& coordinator,
                         absl::Time now) -> absl::StatusOr<v1::WorkerSummary> {
           RETURN_IF_ERROR(self->CheckModel());
           const auto servers = coordinator.ModelServers(now);
-          self->servers_.assign(servers.begin(), servers.end());
+          const size_t asked = std::min(servers.size(), kMaxWorkersAsked);
+          self->servers_.assign(servers.begin(), servers.begin() + asked);
           return v1::WorkerSummary();
         },
         [self = Self()](const absl::StatusOr<v1::WorkerSummary>& found) {
@@ -105,6 +152,7 @@ class GenerateStream : public LoopStream<v1::GenerateResponse> {
     if (servers_.empty()) return End(refusal_);
     const v1::WorkerSummary server = std::move(servers_.front());
     servers_.pop_front();
+    worker_ = server.name();
     Ticket ticket;
     ticket.set_model(request_.name());
     ticket.set_worker(
@@ -139,7 +187,11 @@ class GenerateStream : public LoopStream<v1::GenerateResponse> {
   }
 
   void Started(const absl::StatusOr<std::shared_ptr<WorkerText>>& text) {
-    if (!text.ok()) return TextEnded(text.status());
+    if (!text.ok()) {
+      if (ended()) return;
+      refusal_ = text.status();
+      return AskNext();
+    }
     text_ = *text;
     if (ended()) text_->Cancel();
     ReadOn();
@@ -156,24 +208,31 @@ class GenerateStream : public LoopStream<v1::GenerateResponse> {
     text_.reset();
     reading_ = false;
     if (ended()) return;
-    if (!begun_ && IsOfTheWorker(status)) {
-      refusal_ = status;
-      return AskNext();
-    }
-    End(status);
+    const absl::Status told = ToldOf(worker_, status);
+    if (begun_ || !IsOfTheWorker(status)) return End(told);
+    refusal_ = told;
+    AskNext();
   }
 
   void Next() override {
-    if (piece_) {
-      begun_ = true;
-      Write(*std::exchange(piece_, std::nullopt));
-    } else {
-      ReadOn();
+    if (finished_) return End(absl::OkStatus());
+    if (!piece_) return ReadOn();
+    begun_ = true;
+    bytes_ += piece_->text().size();
+    if (bytes_ > kMaxAnswerBytes) {
+      return End(ToldOf(worker_, absl::InternalError("too long a text")));
     }
+    finished_ = piece_->finish() != v1::GenerateResponse::FINISH_UNSPECIFIED;
+    Write(*std::exchange(piece_, std::nullopt));
   }
 
   void Close() override {
-    if (counted_) --running_->count;
+    if (counted_) {
+      --running_->count;
+      const auto own = running_->of_user.find(caller_->user());
+      if (--own->second == 0) running_->of_user.erase(own);
+    }
+    if (listener_ != 0) host().RemoveListener("", listener_);
     if (text_ == nullptr) return;
     text_->Cancel();
     ReadOn();
@@ -185,17 +244,23 @@ class GenerateStream : public LoopStream<v1::GenerateResponse> {
   const std::shared_ptr<const Caller> caller_;
   const v1::GenerateRequest request_;
   bool counted_ = false;
+  int64_t listener_ = 0;
   // Workers that were not asked yet.
   std::deque<v1::WorkerSummary> servers_;
   // The reason why the last worker that was asked did not answer.
   absl::Status refusal_ = absl::FailedPreconditionError(
       "no connected worker serves models to the coordinator's machine: start "
       "one with --address");
+  // The worker that is asked.
+  std::string worker_;
   std::shared_ptr<WorkerText> text_;
   bool reading_ = false;
   std::optional<v1::GenerateResponse> piece_;
   // Whether the caller has a piece, so that no other worker may go on.
   bool begun_ = false;
+  // Whether the caller has, or is being sent, the last piece.
+  bool finished_ = false;
+  size_t bytes_ = 0;
 };
 
 }  // namespace

@@ -1,7 +1,9 @@
 #ifndef COMERA_SERVER_API_GENERATE_STREAM_H_
 #define COMERA_SERVER_API_GENERATE_STREAM_H_
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "comera/v1/predict_service.pb.h"
 #include "grpcpp/grpcpp.h"
@@ -15,6 +17,7 @@ namespace comera::server {
 // The texts that run now; used on the loop only.
 struct RunningTexts {
   int count = 0;
+  std::map<std::string, int> of_user;
 };
 
 // ModelService.TryGenerate. `texts` may be stopped while the stream runs.

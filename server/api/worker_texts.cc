@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "comera/v1/predict_service.grpc.pb.h"
 #include "common/call_metadata.h"
 #include "common/grpc_status.h"
@@ -32,7 +31,6 @@ class WorkerTexts::Call : public WorkerText,
         request_(request),
         events_(std::move(events)) {
     context_.AddMetadata(kTicketMetadata, ticket);
-    context_.set_deadline(absl::ToChronoTime(absl::Now() + kTimeout));
   }
 
   void Run(std::shared_ptr<Call> self) {

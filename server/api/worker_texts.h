@@ -42,9 +42,10 @@ class WorkerTexts {
 
   explicit WorkerTexts(const Options& options) : options_(options) {}
 
-  // Calls the worker at `address`, host:port, with a ticket for the model; may
-  // read files. FailedPrecondition: the text would leave this machine
-  // unencrypted. Unavailable: Stop() was called. Errors of OpenChannel.
+  // Calls the worker at `address`, host:port, with a ticket for the model,
+  // without a deadline; may read files. FailedPrecondition: the text would
+  // leave this machine unencrypted. Unavailable: Stop() was called. Errors of
+  // OpenChannel.
   absl::StatusOr<std::shared_ptr<WorkerText>> Start(
       const std::string& address, const std::string& ticket,
       const v1::GenerateRequest& request, Events events);

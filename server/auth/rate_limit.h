@@ -43,8 +43,8 @@ class UserLimits {
     // New jobs.
     double submissions_per_second = 500;
     double submission_burst = 5000;
-    // Streams open at once: watches, followed logs, downloads, uploads and
-    // backups.
+    // Streams open at once: watches, followed logs, downloads, uploads, backups
+    // and texts that are tried.
     int64_t max_streams = 1000;
     // Uploads of datasets' files open at once.
     int64_t max_uploads = 8;

@@ -133,7 +133,7 @@ void AddSecurityFlags(CLI::App& app, ServerSecurity::Options& security) {
       ->capture_default_str();
   app.add_option("--user_streams", limits.max_streams,
                  "Streams open at once per user: watches, logs, downloads, "
-                 "uploads, backups")
+                 "uploads, backups, tried texts")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--user_uploads", limits.max_uploads,

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "comera/v1/model_service.grpc.pb.h"
 #include "comera/v1/predict_service.grpc.pb.h"
 #include "common/call_metadata.h"
@@ -18,6 +19,7 @@ namespace {
 
 using grpc::StatusCode;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 std::string ThisMachine() {
@@ -168,7 +170,7 @@ TEST_F(TryGenerateTest, WhatCannotBeGeneratedIsRefused) {
   request.set_max_tokens(513);
   status = Generate(request);
   EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
-  EXPECT_THAT(status.error_message(), HasSubstr("from 1 to 512"));
+  EXPECT_THAT(status.error_message(), HasSubstr("at most 512"));
   request = Request();
   request.set_prompt(std::string(8193, 'x'));
   EXPECT_EQ(Generate(request).error_code(), StatusCode::INVALID_ARGUMENT);
@@ -192,6 +194,40 @@ TEST_F(TryGenerateTest, AnotherWorkerIsAskedWhereOneCannot) {
   EXPECT_EQ(asked, 2);
 }
 
+TEST_F(TryGenerateTest, AWorkersRefusalIsNotTheCoordinators) {
+  // The worker's own token has ended, and it sends details.
+  ModelPort refusing([](auto&, auto&, auto&) {
+    return grpc::Status(StatusCode::UNAUTHENTICATED, "who are you?",
+                        "leader: evil:1");
+  });
+  AddServer("w1", refusing.address());
+  const grpc::Status status = Generate(Request());
+  EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE);
+  EXPECT_EQ(status.error_message(), "workers/w1: who are you?");
+  EXPECT_THAT(status.error_details(), Not(HasSubstr("evil")));
+}
+
+TEST_F(TryGenerateTest, ATextEndsWithItsLastPiece) {
+  absl::Notification ended;
+  ModelPort port([&](auto& context, auto&, auto& writer) {
+    v1::GenerateResponse piece;
+    piece.set_text("all");
+    piece.set_finish(v1::GenerateResponse::STOP);
+    writer.Write(piece);
+    // A worker that goes on nevertheless.
+    piece.set_text(" and more");
+    while (!context.IsCancelled() && writer.Write(piece)) {
+    }
+    ended.Notify();
+    return grpc::Status::OK;
+  });
+  AddServer("w1", port.address());
+  std::string text;
+  EXPECT_TRUE(Generate(Request(), &text).ok());
+  EXPECT_EQ(text, "all");
+  ended.WaitForNotification();
+}
+
 TEST_F(TryGenerateTest, ATextThatBreaksOffIsNotBegunAgain) {
   int asked = 0;
   const auto breaks = [&](auto&, auto&, auto& writer) {
@@ -211,7 +247,7 @@ TEST_F(TryGenerateTest, ATextThatBreaksOffIsNotBegunAgain) {
 }
 
 TEST_F(TryGenerateTest, AReaderWhoGoesEndsTheTextAndFreesItsPlace) {
-  // Texts without end, of which the server takes eight.
+  // Texts without end, of which the server takes four of one user.
   ModelPort port([](auto& context, auto&, auto& writer) {
     v1::GenerateResponse piece;
     piece.set_text("x");
@@ -224,7 +260,7 @@ TEST_F(TryGenerateTest, AReaderWhoGoesEndsTheTextAndFreesItsPlace) {
     std::unique_ptr<grpc::ClientContext> context = Context();
     std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>> reader;
   };
-  std::vector<Text> texts(8);
+  std::vector<Text> texts(4);
   v1::GenerateResponse piece;
   for (Text& text : texts) {
     text.reader = models_->TryGenerate(text.context.get(), Request());
@@ -244,7 +280,7 @@ TEST_F(TryGenerateTest, AReaderWhoGoesEndsTheTextAndFreesItsPlace) {
     ASSERT_EQ(again.reader->Finish().error_code(),
               StatusCode::RESOURCE_EXHAUSTED);
   }
-  // The server ends while texts run.
+  // The server ends while texts run, one of which its reader does not read.
   StopServer();
   for (size_t i = 1; i < texts.size(); ++i) {
     while (texts[i].reader->Read(&piece)) {

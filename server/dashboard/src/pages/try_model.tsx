@@ -10,6 +10,8 @@ export function TryModel({ model }: { model: string }) {
   const [prompt, setPrompt] = useState('');
   const [tokens, setTokens] = useState(64);
   const [temperature, setTemperature] = useState(0.8);
+  // What was continued, which the field may show no more.
+  const [begun, setBegun] = useState('');
   const [text, setText] = useState<string | null>(null);
   const [last, setLast] = useState<GenerateResponse | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
@@ -23,6 +25,7 @@ export function TryModel({ model }: { model: string }) {
     const abort = new AbortController();
     current.current = abort;
     setRunning(abort);
+    setBegun(prompt);
     setText('');
     setLast(null);
     setError(null);
@@ -100,7 +103,7 @@ export function TryModel({ model }: { model: string }) {
       {error && <ErrorNote error={error} />}
       {text !== null && !(error && text === '') && (
         <pre class="generated" aria-label="Generated text" tabIndex={0}>
-          <span class="muted">{prompt}</span>
+          <span class="muted">{begun}</span>
           {text}
         </pre>
       )}

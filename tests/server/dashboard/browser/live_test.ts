@@ -279,7 +279,7 @@ describe('the dashboard', () => {
     await page.getByRole('button', { name: 'Generate' }).first().click();
     await page
       .getByRole('alert')
-      .getByText('max_tokens: must be from 1 to 512')
+      .getByText('max_tokens: must be at most 512')
       .waitFor();
     await close();
   });
