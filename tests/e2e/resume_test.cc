@@ -258,9 +258,12 @@ TEST_F(ResumeTest, AJobStartsInTheMiddleOfAnother) {
   const std::string first = Submit();
   JobFollower& job = Follow(first);
   ASSERT_TRUE(job.Until(JobFollower::HasCheckpoint, kBound));
+  const std::string holder = absl::StrCat("w", Holder());
   Comera({"pause", first});
   ASSERT_TRUE(job.Until(
       [](const JobFollower& j) { return j.state == "PAUSED"; }, kBound));
+  // The other machine fetches the state from the one that has it.
+  Comera({"drain", holder});
   const std::string second = Submit({absl::StrCat(
       "start_from.checkpoint=", first, "/checkpoints/", job.checkpoint_step)});
   JobFollower& other = Follow(second);
@@ -268,8 +271,10 @@ TEST_F(ResumeTest, AJobStartsInTheMiddleOfAnother) {
                           kBound));
   EXPECT_GT(other.last_step, job.checkpoint_step);
   EXPECT_THAT(other.incidents, IsEmpty());
+  EXPECT_EQ(absl::StrCat("w", Holder()), holder == "w0" ? "w1" : "w0");
   // The first one's state is still its own.
   Comera({"cancel", second});
+  Comera({"drain", "--undo", holder});
   Comera({"resume", first});
   ASSERT_NO_FATAL_FAILURE(ExpectGoesOn(job, job.checkpoint_step));
 }

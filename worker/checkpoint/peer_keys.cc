@@ -33,9 +33,11 @@ void PeerKeys::Learn(const v1::SynchronizeResponse& response) {
     for (const v1::Peer& peer : assignment.replicas()) {
       Keep(assignment.job(), peer);
     }
-    for (const v1::Peer& peer : assignment.sources()) {
-      Keep(assignment.job(), peer);
-    }
+    // A job that starts from a state of another job asks for that job's states.
+    const std::string& source = assignment.start_job().empty()
+                                    ? assignment.job()
+                                    : assignment.start_job();
+    for (const v1::Peer& peer : assignment.sources()) Keep(source, peer);
   }
 }
 

@@ -255,6 +255,23 @@ TEST_F(GrantTest, TheKeyChangesAndAGrantOutlivesOneChange) {
   EXPECT_OK(keys.Judge(GrantAt(Learn(w1_, &own), peer), job));
 }
 
+TEST(PeerKeysTest, AJobThatStartsFromAnotherAsksForThatJobsStates) {
+  v1::SynchronizeResponse answer;
+  v1::MemberAssignment& member = *answer.add_desired();
+  member.set_job("jobs/second");
+  member.set_start_job("jobs/first");
+  v1::Peer& source = *member.add_sources();
+  source.set_address("h:1");
+  source.set_grant("for the first");
+  v1::Peer& replica = *member.add_replicas();
+  replica.set_address("h:1");
+  replica.set_grant("for the second");
+  PeerKeys keys;
+  keys.Learn(answer);
+  EXPECT_EQ(keys.GrantFor("h:1", "jobs/first"), "for the first");
+  EXPECT_EQ(keys.GrantFor("h:1", "jobs/second"), "for the second");
+}
+
 TEST_F(GrantTest, EachWorkerHasAKeyOfItsOwn) {
   PeerKeys keys;
   const std::string one = Learn(w1_, &keys).grant_key();
