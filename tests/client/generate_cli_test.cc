@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -411,8 +412,8 @@ TEST_F(GenerateCliTest, AWorkerAtAStrangeAddressIsNotCalled) {
 }
 
 TEST_F(GenerateCliTest, AWorkersErrorsAreTold) {
-  bool begins = false;
-  int calls = 0;
+  std::atomic<bool> begins{false};
+  std::atomic<int> calls{0};
   worker_.generate = [&](const v1::GenerateRequest&, grpc::ServerContext*,
                          auto* writer) {
     ++calls;

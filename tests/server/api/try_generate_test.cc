@@ -2,12 +2,12 @@
 #include <unistd.h>
 
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/synchronization/notification.h"
 #include "comera/v1/model_service.grpc.pb.h"
 #include "comera/v1/predict_service.grpc.pb.h"
 #include "common/call_metadata.h"
@@ -208,7 +208,7 @@ TEST_F(TryGenerateTest, AWorkersRefusalIsNotTheCoordinators) {
 }
 
 TEST_F(TryGenerateTest, ATextEndsWithItsLastPiece) {
-  absl::Notification ended;
+  std::promise<void> ended;
   ModelPort port([&](auto& context, auto&, auto& writer) {
     v1::GenerateResponse piece;
     piece.set_text("all");
@@ -218,14 +218,14 @@ TEST_F(TryGenerateTest, ATextEndsWithItsLastPiece) {
     piece.set_text(" and more");
     while (!context.IsCancelled() && writer.Write(piece)) {
     }
-    ended.Notify();
+    ended.set_value();
     return grpc::Status::OK;
   });
   AddServer("w1", port.address());
   std::string text;
   EXPECT_TRUE(Generate(Request(), &text).ok());
   EXPECT_EQ(text, "all");
-  ended.WaitForNotification();
+  ended.get_future().wait();
 }
 
 TEST_F(TryGenerateTest, ATextThatBreaksOffIsNotBegunAgain) {

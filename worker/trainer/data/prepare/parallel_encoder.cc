@@ -31,10 +31,11 @@ ParallelEncoder::ParallelEncoder(
 
 ParallelEncoder::~ParallelEncoder() {
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     waiting_.clear();
     ending_ = true;
   }
+  changed_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -42,18 +43,20 @@ void ParallelEncoder::Work(Tokenizer* tokenizer) {
   while (true) {
     Task* task = nullptr;
     {
-      absl::MutexLock lock(&mutex_);
-      const auto ready = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
         return ending_ || !waiting_.empty();
-      };
-      mutex_.Await(absl::Condition(&ready));
+      });
       if (waiting_.empty()) return;
       task = waiting_.front();
       waiting_.pop_front();
     }
     Encode(tokenizer, task->batch.get());
-    absl::MutexLock lock(&mutex_);
-    task->done = true;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      task->done = true;
+    }
+    changed_.notify_all();
   }
 }
 
@@ -62,16 +65,19 @@ void ParallelEncoder::Push(std::unique_ptr<EncodedBatch> batch) {
   auto task = std::make_unique<Task>();
   task->batch = std::move(batch);
   batches_.push_back(std::move(task));
-  absl::MutexLock lock(&mutex_);
-  waiting_.push_back(batches_.back().get());
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    waiting_.push_back(batches_.back().get());
+  }
+  changed_.notify_all();
 }
 
 std::unique_ptr<EncodedBatch> ParallelEncoder::Pop() {
   const std::unique_ptr<Task> task = std::move(batches_.front());
   batches_.pop_front();
   {
-    absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(&task->done));
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return task->done; });
   }
   text_bytes_ -= task->batch->text_bytes;
   return std::move(task->batch);

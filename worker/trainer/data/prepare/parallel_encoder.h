@@ -1,16 +1,17 @@
 #ifndef COMERA_WORKER_TRAINER_DATA_PREPARE_PARALLEL_ENCODER_H_
 #define COMERA_WORKER_TRAINER_DATA_PREPARE_PARALLEL_ENCODER_H_
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "worker/trainer/data/prepare/document_stream.h"
 #include "worker/trainer/data/tokenizer/tokenizer.h"
 
@@ -62,7 +63,9 @@ class ParallelEncoder {
   // but for a batch that is being tokenised.
   std::deque<std::unique_ptr<Task>> batches_;
   size_t text_bytes_ = 0;
-  absl::Mutex mutex_;
+  std::mutex mutex_;
+  // Told when a task waits or is done, and at the end.
+  std::condition_variable changed_;
   std::deque<Task*> waiting_ ABSL_GUARDED_BY(mutex_);
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
