@@ -276,11 +276,13 @@ TEST(SweepPlanTest, ALargeValueIsRefusedBeforeItIsMultiplied) {
   EXPECT_THAT(Violations(list), HasSubstr("list: makes 512 runs of 3"));
   const absl::Duration took = absl::Now() - begin;
   ASSERT_EQ(getrusage(RUSAGE_SELF, &after), 0);
-  // Measured: 3 ms and nothing; sanitizers and a busy machine take longer.
-  EXPECT_LT(took, absl::Seconds(1));
+  // Measured: 3 ms and nothing; in KiB. Sanitizers take time and memory of their
+  // own.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(COMERA_TSAN)
-  // In KiB. Sanitizers take memory of their own.
+  EXPECT_LT(took, absl::Seconds(1));
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 64 << 10);
+#else
+  EXPECT_LT(took, absl::Seconds(30));
 #endif
 }
 
