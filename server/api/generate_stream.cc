@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -24,12 +25,11 @@ constexpr int kMaxNewTokens = 512;
 constexpr size_t kMaxPromptBytes = 8192;
 constexpr int kMaxStops = 16;
 constexpr size_t kMaxStopBytes = 256;
-// More than 512 tokens have.
+// A bound for workers that do not keep to max_tokens; 512 tokens have less.
 constexpr size_t kMaxAnswerBytes = 1 << 20;
 constexpr size_t kMaxWorkersAsked = 4;
 constexpr absl::Duration kTicketLifetime = absl::Minutes(1);
-// The first text of a model waits until the worker has downloaded and loaded
-// it.
+// A text's time, in which the worker may first have to download the model.
 constexpr absl::Duration kTimeout = absl::Minutes(5);
 
 absl::Status CheckRequest(const v1::GenerateRequest& request) {
@@ -119,18 +119,18 @@ class GenerateStream : public LoopStream<v1::GenerateResponse> {
       if (self == nullptr || self->ended()) return;
       self->End(absl::UnavailableError("the text took more than 5 minutes"));
     });
-    host().RunQuery<v1::WorkerSummary>(
+    using Servers = std::vector<v1::WorkerSummary>;
+    host().RunQuery<Servers>(
         [self = Self()](const Coordinator& coordinator,
-                        absl::Time now) -> absl::StatusOr<v1::WorkerSummary> {
+                        absl::Time now) -> absl::StatusOr<Servers> {
           RETURN_IF_ERROR(self->CheckModel());
-          const auto servers = coordinator.ModelServers(now);
-          const size_t asked = std::min(servers.size(), kMaxWorkersAsked);
-          self->servers_.assign(servers.begin(), servers.begin() + asked);
-          return v1::WorkerSummary();
+          return coordinator.ModelServers(now);
         },
-        [self = Self()](const absl::StatusOr<v1::WorkerSummary>& found) {
+        [self = Self()](const absl::StatusOr<Servers>& servers) {
           if (self->ended()) return;
-          if (!found.ok()) return self->End(found.status());
+          if (!servers.ok()) return self->End(servers.status());
+          const size_t asked = std::min(servers->size(), kMaxWorkersAsked);
+          self->servers_.assign(servers->begin(), servers->begin() + asked);
           self->AskNext();
         });
   }

@@ -12,13 +12,6 @@
 #include "server/host/commit.h"
 
 namespace comera::server {
-namespace {
-
-// The first text of a model waits until the worker has downloaded and loaded
-// it.
-constexpr absl::Duration kTimeout = absl::Minutes(5);
-
-}  // namespace
 
 class WorkerTexts::Call : public WorkerText,
                           public grpc::ClientReadReactor<v1::GenerateResponse> {

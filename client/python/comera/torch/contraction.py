@@ -110,9 +110,9 @@ def choose_path(
 
 
 class _Transpose(torch.autograd.Function):
-    """x.t() whose gradient is contiguous, as that of x is expected to be: PyTorch
-    1.13 computes the gradient of GELU on a CPU wrongly where the gradient of its
-    output is the transpose of a contiguous tensor."""
+    """x.t(), whose backward pass hands a contiguous gradient to x. Without that,
+    x may come from a GELU, and PyTorch 1.13 on a CPU computes the gradient of
+    GELU wrongly where it is given the transpose of a contiguous tensor."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
