@@ -8,8 +8,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "client/event.h"
 #include "client/training_client.h"
+#include "common/event.h"
 #include "grpcpp/grpcpp.h"
 
 namespace comera::client {

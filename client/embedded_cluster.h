@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "client/event.h"
+#include "common/event.h"
 
 namespace comera::client {
 

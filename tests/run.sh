@@ -9,7 +9,9 @@
 #   tests/run.sh            every test
 #   tests/run.sh --asan     unit and integration tests under AddressSanitizer
 #                           and UndefinedBehaviorSanitizer
-#   tests/run.sh --tsan     the same under ThreadSanitizer
+#   tests/run.sh --tsan     the same under ThreadSanitizer, but for what
+#                           tests/tsan_suppressions.txt names
+#                           (both take targets: --tsan //tests/client/...)
 #   tests/run.sh --thread_safety  Clang's thread safety analysis, which runs
 #                           nothing (tests/thread_safety/check.sh)
 #   tests/run.sh --fuzz     every fuzz target for a minute, with Clang; other
@@ -29,11 +31,15 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-flags=()
+flags=() targets=(//...)
 case "${1:-}" in
   "") ;;
   --asan) flags=(--config=asan --build_tests_only) ;;
-  --tsan) flags=(--config=tsan --build_tests_only) ;;
+  --tsan)
+    tsan=halt_on_error=1:second_deadlock_stack=1:ignore_noninstrumented_modules=1
+    tsan+=:suppressions=$PWD/tests/tsan_suppressions.txt
+    flags=(--config=tsan --build_tests_only --test_env=TSAN_OPTIONS="$tsan")
+    ;;
   --thread_safety) exec tests/thread_safety/check.sh "${@:2}" ;;
   --fuzz) exec tests/fuzz/run.sh "${@:2}" ;;
   --chaos) exec tests/e2e/chaos.sh "${@:2}" ;;
@@ -47,6 +53,13 @@ case "${1:-}" in
     exit 2
     ;;
 esac
+
+if [ ${#flags[@]} -gt 0 ] && [ $# -gt 1 ]; then
+  targets=("${@:2}")
+elif [ $# -gt 1 ]; then
+  echo "tests/run.sh: unknown argument '$2' (--help)" >&2
+  exit 2
+fi
 
 deploy/install_deps.sh --tests
 
@@ -100,7 +113,7 @@ count_cases() {
 }
 
 status=0
-run_bazel test "${flags[@]}" //... || status=$?
+run_bazel test "${flags[@]}" "${targets[@]}" || status=$?
 count_cases
 if [ $((passed + failed)) -eq 0 ]; then
   echo "tests/run.sh: no test ran" >&2

@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "client/event.h"
 #include "client/training_client.h"
+#include "common/event.h"
 #include "common/files.h"
 #include "common/status_matchers.h"
 #include "gtest/gtest.h"

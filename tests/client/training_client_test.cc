@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/event.h"
+#include "common/event.h"
 #include "common/files.h"
 #include "common/status_matchers.h"
 #include "gtest/gtest.h"

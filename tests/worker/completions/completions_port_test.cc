@@ -19,9 +19,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/synchronization/blocking_counter.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "common/event.h"
 #include "common/json.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
@@ -96,13 +95,13 @@ class FakeTexts : public TextModels {
   bool waits = false;
   std::vector<v1::GenerateResponse> pieces;
   absl::Status status;
-  std::unique_ptr<absl::Notification> began, left;
+  std::unique_ptr<Event> began, left;
 };
 
 // Says nothing until the caller leaves.
 class SilentTexts : public TextModels {
  public:
-  explicit SilentTexts(int awaited) : missing_(awaited), running_(awaited) {}
+  explicit SilentTexts(int awaited) : missing_(awaited) {}
 
   // Returns once the awaited number of calls has begun.
   void AwaitCalls() { running_.Wait(); }
@@ -116,14 +115,14 @@ class SilentTexts : public TextModels {
   absl::StatusOr<std::vector<ListedModel>> List(
       const std::string&, absl::Time,
       const std::function<bool()>& gone) override {
-    if (missing_.fetch_sub(1) > 0) running_.DecrementCount();
+    if (missing_.fetch_sub(1) == 1) running_.Notify();
     while (!gone()) absl::SleepFor(absl::Milliseconds(1));
     return absl::CancelledError("the caller has gone");
   }
 
  private:
   std::atomic<int> missing_;
-  absl::BlockingCounter running_;
+  Event running_;
 };
 
 CompletionsPort::Options OptionsOf(const std::string& listen,
@@ -175,8 +174,8 @@ class CompletionsPortTest : public ::testing::Test {
                       Last(" world", v1::GenerateResponse::LENGTH)};
     texts_->status = absl::OkStatus();
     texts_->waits = false;
-    texts_->began = std::make_unique<absl::Notification>();
-    texts_->left = std::make_unique<absl::Notification>();
+    texts_->began = std::make_unique<Event>();
+    texts_->left = std::make_unique<Event>();
   }
 
   int Connect(const CompletionsPort& port = *port_) {
@@ -373,7 +372,7 @@ TEST_F(CompletionsPortTest, ReadersThatLeaveEndTheirTexts) {
   char byte;
   ASSERT_EQ(read(socket, &byte, 1), 1);
   close(socket);
-  texts_->left->WaitForNotification();
+  texts_->left->Wait();
 }
 
 // Whoever waits for a model to load or for a turn hears nothing for a while.
@@ -386,17 +385,17 @@ TEST_F(CompletionsPortTest, CallersThatLeaveBeforeAnyWordAreNoticed) {
        {PostOf(absl::StrCat(kPlain, "}")),
         PostOf(absl::StrCat(kPlain, R"(, "stream": true})")), list}) {
     for (const bool reset : {false, true}) {
-      texts_->began = std::make_unique<absl::Notification>();
-      texts_->left = std::make_unique<absl::Notification>();
+      texts_->began = std::make_unique<Event>();
+      texts_->left = std::make_unique<Event>();
       const int socket = Connect();
       Write(socket, request);
-      texts_->began->WaitForNotification();
+      texts_->began->Wait();
       if (reset) {
         Reset(socket);
       } else {
         close(socket);
       }
-      texts_->left->WaitForNotification();
+      texts_->left->Wait();
     }
   }
 }
@@ -412,7 +411,7 @@ TEST_F(CompletionsPortTest, AStreamEndsSoonAfterItsTime) {
       Exchange(PostOf(absl::StrCat(kPlain, R"(, "stream": true})")), *port);
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(answer.body, "");  // broken off
-  texts_->left->WaitForNotification();
+  texts_->left->Wait();
 }
 
 TEST_F(CompletionsPortTest, TicketsAreCheckedAndTokensRefused) {

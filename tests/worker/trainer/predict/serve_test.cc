@@ -14,8 +14,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/synchronization/notification.h"
 #include "common/clock.h"
+#include "common/event.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
@@ -210,13 +210,13 @@ class GatedClock : public Clock {
   absl::Time Now() override {
     if (++calls_ == gate_at) {
       reached.Notify();
-      open.WaitForNotification();
+      open.Wait();
     }
     return absl::UnixEpoch() + absl::Seconds(calls_);
   }
 
   int gate_at = 0;
-  absl::Notification reached, open;
+  Event reached, open;
 
  private:
   int calls_ = 0;
@@ -353,7 +353,7 @@ TEST(ServeTest, RequestsAreReadWhileATextGrows) {
     close(out[1]);
   });
   send(GenerateLine(1, 20));
-  predictor.clock.reached.WaitForNotification();
+  predictor.clock.reached.Wait();
   // What has ended, or never began, is answered by no line.
   send(
       "{\"number\": \"2\", \"rows\": [{\"text\": \"r\"}]}\n"
@@ -393,7 +393,7 @@ TEST(ServeTest, EndsWhenNobodyReads) {
   const std::string line = GenerateLine(1, 20);
   ASSERT_EQ(write(in[1], line.data(), line.size()),
             static_cast<ssize_t>(line.size()));
-  predictor.clock.reached.WaitForNotification();
+  predictor.clock.reached.Wait();
   close(out[0]);
   predictor.clock.open.Notify();
   serving.join();  // although its input is open

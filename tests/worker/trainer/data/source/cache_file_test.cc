@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/synchronization/notification.h"
+#include "common/event.h"
 #include "common/files.h"
 #include "common/status_matchers.h"
 #include "tests/worker/trainer/data/temp_folder.h"
@@ -126,7 +126,7 @@ TEST(FileCacheTest, UnusableFolderIsNoError) {
 
 TEST(FileCacheTest, SecondProcessWaitsAndReads) {
   TempFolder folder;
-  absl::Notification building, second_waits;
+  Event building, second_waits;
   // Locks belong to open files, so two caches stand for two processes.
   std::thread first([&] {
     FileCache cache(folder.path(), {});
@@ -134,16 +134,16 @@ TEST(FileCacheTest, SecondProcessWaitsAndReads) {
         "thing", "key",
         [&]() -> absl::StatusOr<std::string> {
           building.Notify();
-          second_waits.WaitForNotification();
+          second_waits.Wait();
           return "first";
         },
         [](absl::string_view) { return absl::OkStatus(); }));
   });
-  building.WaitForNotification();
+  building.Wait();
   std::string value;
   FileCache cache(folder.path(), [&](const std::string& what) {
     EXPECT_THAT(what, HasSubstr("waiting"));
-    if (!second_waits.HasBeenNotified()) second_waits.Notify();
+    if (!second_waits.HasHappened()) second_waits.Notify();
   });
   EXPECT_OK(cache.GetOrBuild(
       "thing", "key",

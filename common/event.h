@@ -1,6 +1,6 @@
 // A one-time notification that threads can wait for.
-#ifndef COMERA_CLIENT_EVENT_H_
-#define COMERA_CLIENT_EVENT_H_
+#ifndef COMERA_COMMON_EVENT_H_
+#define COMERA_COMMON_EVENT_H_
 
 #include <condition_variable>
 #include <mutex>
@@ -8,7 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 
-namespace comera::client {
+namespace comera {
 
 // Like absl::Notification, which ThreadSanitizer does not understand when
 // Abseil is a system library. Thread-safe; notifying twice is allowed.
@@ -46,6 +46,6 @@ class Event {
   bool happened_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace comera::client
+}  // namespace comera
 
-#endif  // COMERA_CLIENT_EVENT_H_
+#endif  // COMERA_COMMON_EVENT_H_
