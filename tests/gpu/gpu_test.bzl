@@ -43,6 +43,7 @@ def cuda_backend_test(name, deps, **kwargs):
     native.cc_test(
         name = name[:-len("_test")] + "_on_host_test",
         local_defines = ["COMERA_FAKE_CUDA"],
+        tags = ["notsan"],  # one thread, and fibers are slow there
         deps = deps + ["//tests/fakes/cuda:cuda_backend"],
         **kwargs
     )
