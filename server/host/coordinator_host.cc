@@ -193,7 +193,8 @@ CoordinatorHost::~CoordinatorHost() {
   // What the IO thread posted reaches the loop before the store goes.
   loop_->Run([] {});
   store_.reset();
-  loop_.reset();
+  // What the store's thread posted still uses loop().
+  loop_->Stop();
 }
 
 void CoordinatorHost::Stop() {

@@ -11,13 +11,15 @@ EventLoop::EventLoop(Options options) : options_(std::move(options)) {
   thread_ = std::thread([this] { Loop(); });
 }
 
-EventLoop::~EventLoop() {
+EventLoop::~EventLoop() { Stop(); }
+
+void EventLoop::Stop() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void EventLoop::Post(std::function<void()> closure) {
@@ -62,13 +64,8 @@ bool EventLoop::Await(SteadyClock::time_point next_tick,
     if (until == SteadyClock::time_point::max()) {
       wake_.wait(lock);
     } else {
-#ifdef __SANITIZE_THREAD__
-      // The thread sanitizer knows the system clock's wait only.
-      wake_.wait_until(lock, std::chrono::system_clock::now() + (until - now));
-#else
       // A clock that is set back does not stop the ticks.
       wake_.wait_until(lock, until);
-#endif
     }
   }
   if (stopping_ && queue_.empty()) return false;

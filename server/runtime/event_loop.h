@@ -17,8 +17,7 @@ namespace comera::server {
 // One thread that runs closures in the order in which they were posted, and a
 // tick in between. What only its closures touch needs no lock.
 //
-// Post() may be called from any thread, also from a closure. The destructor
-// runs what was posted before it, then joins the thread.
+// Post() may be called from any thread, also from a closure.
 class EventLoop {
  public:
   struct Options {
@@ -34,10 +33,16 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  // Dropped once the destructor has begun and the queue is empty.
+  // Runs what was posted before and what that posts, then ends the thread.
+  // Closures may call this object's functions until it returns, so that its
+  // owner need not take its pointer to it away from them. The destructor calls
+  // it. Not from the loop's own thread.
+  void Stop();
+
+  // Dropped once Stop() has begun and the queue is empty.
   void Post(std::function<void()> closure);
 
-  // Posts once `delay` of real time is over; dropped if the destructor begins
+  // Posts once `delay` of real time is over; dropped if Stop() begins
   // before.
   void PostAfter(absl::Duration delay, std::function<void()> closure);
 
