@@ -14,7 +14,9 @@ namespace {
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
-using nlohmann::ordered_json;
+// Not ordered_json, which finds a member by going through all of them: a body
+// may have a million.
+using nlohmann::json;
 
 const FieldDescriptor* FindCurrent(const Descriptor& type,
                                    const std::string& key) {
@@ -23,11 +25,11 @@ const FieldDescriptor* FindCurrent(const Descriptor& type,
 }
 
 absl::Status Rename(const Descriptor& type, const std::string& prefix,
-                    ordered_json* object, bool* renamed);
+                    json* object, bool* renamed);
 
 // Renames within the value of `field`: an object, or a list of objects.
 absl::Status RenameWithin(const FieldDescriptor& field, const std::string& path,
-                          ordered_json* value, bool* renamed) {
+                          json* value, bool* renamed) {
   if (field.message_type() == nullptr || field.is_map()) {
     return absl::OkStatus();
   }
@@ -46,8 +48,8 @@ absl::Status RenameWithin(const FieldDescriptor& field, const std::string& path,
 }
 
 absl::Status Rename(const Descriptor& type, const std::string& prefix,
-                    ordered_json* object, bool* renamed) {
-  ordered_json result = ordered_json::object();
+                    json* object, bool* renamed) {
+  json result = json::object();
   for (auto& [key, value] : object->items()) {
     const FieldDescriptor* field = FindCurrent(type, key);
     std::string name = key;
@@ -78,14 +80,14 @@ absl::Status Rename(const Descriptor& type, const std::string& prefix,
 absl::StatusOr<std::optional<std::string>> WithCurrentNames(
     std::string_view text, const Descriptor& type) {
   if (!MayQuoteFormerNames(text)) return std::nullopt;
-  ordered_json object = ordered_json::parse(text, nullptr, false);
+  json object = json::parse(text, nullptr, false);
   if (!object.is_object()) return std::nullopt;
   bool renamed = false;
   RETURN_IF_ERROR(Rename(type, "", &object, &renamed));
   if (!renamed) return std::nullopt;
   try {
     return object.dump();
-  } catch (const nlohmann::json::exception&) {
+  } catch (const json::exception&) {
     return std::nullopt;  // not UTF-8: the parser will say so
   }
 }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "common/json.h"
 #include "nlohmann/json.hpp"
 
 namespace comera::server {
@@ -17,6 +18,8 @@ constexpr char kCookie[] = "comera_session";
 // Browsers take such a name only from HTTPS, and from no other host.
 constexpr char kSecureCookie[] = "__Host-comera_session";
 constexpr size_t kMaxToken = 200;
+// Nobody has shown a token yet, and what JSON takes is a multiple of its text.
+constexpr size_t kMaxBody = 4096;
 constexpr char kScheme[] = "Bearer ";
 
 std::string CookieName(const HttpRequest& request) {
@@ -31,7 +34,11 @@ absl::StatusOr<std::string> ParseSession(const HttpRequest& request) {
   if (header != nullptr && absl::StartsWithIgnoreCase(*header, kScheme)) {
     token = header->substr(sizeof(kScheme) - 1);
   } else {
-    const auto json = nlohmann::json::parse(request.body, nullptr, false);
+    if (request.body.size() > kMaxBody) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the body has more than ", kMaxBody, " bytes"));
+    }
+    const nlohmann::json json = ParseJson(request.body);
     if (!json.is_object() || !json.contains("token") ||
         !json["token"].is_string()) {
       return absl::InvalidArgumentError(

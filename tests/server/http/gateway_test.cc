@@ -208,6 +208,12 @@ TEST_F(GatewayTest, ABrowserSignsInAndOut) {
             401);
   EXPECT_EQ(Call("POST", "/v1/session", {}, R"({"token":3})").code, 400);
   EXPECT_EQ(Call("GET", "/v1/session").code, 405);
+  // Strangers cannot have large bodies read.
+  const HttpReply large =
+      Call("POST", "/v1/session", {},
+           R"({"token":"a","x":")" + std::string(5000, 'x') + R"("})");
+  EXPECT_EQ(large.code, 400);
+  EXPECT_THAT(large.body, HasSubstr("more than 4096 bytes"));
   const HttpReply in =
       Call("POST", "/v1/session", {}, R"({"token":")" + admin + R"("})");
   ASSERT_EQ(in.code, 200) << in.body;

@@ -1,6 +1,7 @@
 // Tests how paths, queries and bodies become requests.
 #include "server/http/request_message.h"
 
+#include "absl/strings/str_cat.h"
 #include "comera/v1/queue_service.pb.h"
 #include "comera/v1/training_service.pb.h"
 #include "common/status_matchers.h"
@@ -158,6 +159,15 @@ TEST_F(RequestMessageTest, FormerNamesOfFieldsAreRead) {
           R"({"spec": {"resources": {"processes": 1, "ranks": 1}}})"),
       StatusIs(absl::StatusCode::kInvalidArgument,
                HasSubstr("spec.resources.ranks: is now called processes")));
+}
+
+// What a body takes grows with its length, not with its square: the test ends
+// in time.
+TEST_F(RequestMessageTest, ManyMembersTakeNoLonger) {
+  std::string body = R"({"epoch":1)";
+  for (int i = 0; i < 400000; ++i) absl::StrAppend(&body, ",\"a", i, "\":0");
+  body += "}";
+  EXPECT_FALSE(Make<v1::CreateJobRequest>("POST", "/v1/jobs", "", body).ok());
 }
 
 }  // namespace
