@@ -293,6 +293,7 @@ class Connection : public HttpConnection,
                                    std::string(field.value()));
     }
     request.peer = peer_;
+    request.peer_key = place_.peer;
     request.certificate_name = certificate_name_;
     request.tls = std::is_same_v<Stream, TlsStream>;
     return request;

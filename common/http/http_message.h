@@ -37,6 +37,8 @@ struct HttpRequest {
   std::string body;
   // "http:127.0.0.1:40000".
   std::string peer;
+  // PeerKey of it.
+  std::string peer_key;
   // Common name of the client's certificate; empty: it showed none.
   std::string certificate_name;
   bool tls = false;

@@ -79,7 +79,7 @@ void Finish(std::shared_ptr<HttpExchange> exchange, BrowserSignIn* sign_in) {
   const HttpRequest& request = exchange->request();
   const auto cookie = FindCookie(request, CookieName(request));
   sign_in->Finish(
-      cookie.value_or(""), request.query,
+      cookie.value_or(""), request.query, request.peer_key,
       [exchange](const absl::StatusOr<BrowserSignIn::SignedIn>& signed_in) {
         const HttpRequest& request = exchange->request();
         HttpResponse response = signed_in.ok()

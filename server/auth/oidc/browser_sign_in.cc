@@ -22,6 +22,9 @@ namespace {
 constexpr char kPurpose[] = "sign-in";
 constexpr size_t kMaxPath = 1024;
 constexpr size_t kMaxQueue = 64;
+constexpr int kMaxQueueOfPeer = 8;
+// Older ones are forgotten: finishing them again costs one call of the issuer.
+constexpr size_t kMaxFinished = 10000;
 constexpr size_t kMaxSessions = 10000;
 constexpr int kMaxSessionsOfUser = 20;
 // No session lasts longer, whatever the token says.
@@ -110,23 +113,46 @@ absl::StatusOr<BrowserSignIn::Attempt> BrowserSignIn::Begin(
 }
 
 void BrowserSignIn::Finish(const std::string& cookie, const std::string& query,
-                           Callback done) {
+                           const std::string& peer, Callback done) {
   // Strangers have no such cookie, or one for each of their attempts.
   if (!Open(key_, cookie, clock_->Now())) {
     return done(absl::InvalidArgumentError(
         "state: this browser has begun no attempt to sign in here within the "
         "last ten minutes: begin again"));
   }
+  absl::Status admitted;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!stop_ && queue_.size() < kMaxQueue) {
-      queue_.push_back({cookie, query, std::move(done)});
+    admitted = Admit(cookie, peer);
+    if (admitted.ok()) {
+      queue_.push_back({cookie, query, peer, std::move(done)});
       wake_.notify_all();
       return;
     }
   }
-  done(stop_ ? Stopping()
-             : absl::UnavailableError("too many sign in at once: try again"));
+  done(admitted);
+}
+
+absl::Status BrowserSignIn::Admit(const std::string& cookie,
+                                  const std::string& peer) {
+  if (stop_) return Stopping();
+  const auto of_peer =
+      std::count_if(queue_.begin(), queue_.end(),
+                    [&peer](const Work& work) { return work.peer == peer; });
+  if (queue_.size() >= kMaxQueue || of_peer >= kMaxQueueOfPeer) {
+    return absl::UnavailableError("too many sign in at once: try again");
+  }
+  const std::string digest = Digest(cookie);
+  if (!finished_digests_.insert(digest).second) {
+    return absl::InvalidArgumentError(
+        "state: this attempt to sign in was finished before: begin again");
+  }
+  finished_.push_back(digest);
+  if (finished_.size() > kMaxFinished) {
+    finished_digests_.erase(finished_.front());
+    finished_.pop_front();
+  }
+  return absl::OkStatus();
 }
 
 std::optional<std::string> BrowserSignIn::FindToken(

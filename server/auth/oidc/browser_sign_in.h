@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -62,11 +63,12 @@ class BrowserSignIn {
   // Unavailable: the issuer has not described itself yet.
   absl::StatusOr<Attempt> Begin(const std::string& redirect_uri,
                                 const std::string& return_to) const;
-  // `query`: what the issuer sent the browser back with. The callback comes
-  // later, on the object's thread, or at once. InvalidArgument,
-  // PermissionDenied, Unauthenticated, Unavailable.
+  // `query`: what the issuer sent the browser back with. `peer`: the other end
+  // of the connection, for which not many attempts may wait at once. An attempt
+  // can be finished once. The callback comes later, on the object's thread, or
+  // at once. InvalidArgument, PermissionDenied, Unauthenticated, Unavailable.
   void Finish(const std::string& cookie, const std::string& query,
-              Callback done);
+              const std::string& peer, Callback done);
 
   // The token of a session; nothing: there is none of that name, or no longer.
   std::optional<std::string> FindToken(const std::string& session) const;
@@ -78,6 +80,7 @@ class BrowserSignIn {
   struct Work {
     std::string cookie;
     std::string query;
+    std::string peer;
     Callback done;
   };
   struct Session {
@@ -89,6 +92,8 @@ class BrowserSignIn {
   void Loop();
   absl::StatusOr<SignedIn> Redeem(const std::string& cookie,
                                   const std::string& query);
+  // Whether the attempt may wait; notes that it was finished. With mutex_ held.
+  absl::Status Admit(const std::string& cookie, const std::string& peer);
   // Makes room among the sessions of a user and of all. With mutex_ held.
   void MakeRoom(const std::string& user);
 
@@ -99,6 +104,10 @@ class BrowserSignIn {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Work> queue_;                   // guarded by mutex_
+  // Attempts that were finished, by their cookies' digests, oldest first, and
+  // the digests alone.
+  std::deque<std::string> finished_;         // guarded by mutex_
+  std::set<std::string> finished_digests_;   // guarded by mutex_
   std::map<std::string, Session> sessions_;  // by digest; guarded by mutex_
   std::once_flag stopped_;
   std::thread thread_;

@@ -3,7 +3,10 @@
 
 #include <atomic>
 #include <memory>
+#include <thread>
+#include <vector>
 
+#include "common/event.h"
 #include "common/status_matchers.h"
 #include "common/steady_time.h"
 #include "gmock/gmock.h"
@@ -260,7 +263,7 @@ TEST_F(OidcAccessTest, OnlyTheBrowserThatBeganMayFinish) {
                          const std::string& query) {
     std::atomic<bool> done{false};
     absl::Status status;
-    one.Finish(cookie, query, [&](const auto& result) {
+    one.Finish(cookie, query, "10.0.0.1", [&](const auto& result) {
       status = result.status();
       done = true;
     });
@@ -272,24 +275,65 @@ TEST_F(OidcAccessTest, OnlyTheBrowserThatBeganMayFinish) {
   EXPECT_THAT(finish(sign_in, "", "state=x&code=y"), refused);
   EXPECT_THAT(finish(sign_in, attempt.cookie + "A", "state=x&code=y"), refused);
   EXPECT_THAT(finish(other, attempt.cookie, "state=x&code=y"), refused);
+  // Comes back with its own state, and more.
+  const auto come_back = [&](const std::string& rest) {
+    const auto begun = sign_in.Begin("http://127.0.0.1/x", "/jobs");
+    const size_t at = begun->url.find("&state=") + 1;
+    return finish(sign_in, begun->cookie,
+                  begun->url.substr(at, begun->url.find('&', at) - at) + rest);
+  };
   EXPECT_THAT(finish(sign_in, attempt.cookie, "state=x&code=y"), refused);
-  EXPECT_THAT(finish(sign_in, attempt.cookie, "code=y"), refused);
-  const size_t at = attempt.url.find("&state=") + 1;
-  const std::string state =
-      attempt.url.substr(at, attempt.url.find('&', at) - at);
-  EXPECT_THAT(finish(sign_in, attempt.cookie, state + "&error=access_denied"),
+  EXPECT_THAT(finish(sign_in, attempt.cookie, "state=x&code=y"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("was finished before")));
+  EXPECT_THAT(come_back(""), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(come_back("&error=access_denied"),
               StatusIs(absl::StatusCode::kPermissionDenied,
                        HasSubstr("access_denied")));
-  EXPECT_THAT(finish(sign_in, attempt.cookie, state + "&iss=https://evil"),
+  EXPECT_THAT(come_back("&iss=https://evil"),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("iss: ")));
+  ASSERT_OK_AND_ASSIGN(const auto old,
+                       sign_in.Begin("http://127.0.0.1/x", "/jobs"));
   clock_.Advance(absl::Minutes(10));
-  EXPECT_THAT(finish(sign_in, attempt.cookie, state + "&code=y"), refused);
+  EXPECT_THAT(finish(sign_in, old.cookie, "state=x&code=y"), refused);
   EXPECT_FALSE(sign_in.FindToken("sso_x"));
   sign_in.Stop();
   ASSERT_OK_AND_ASSIGN(const auto late,
                        sign_in.Begin("http://127.0.0.1/x", "/jobs"));
   EXPECT_THAT(finish(sign_in, late.cookie, "state=x"),
               StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(OidcAccessTest, OneAddressDoesNotKeepOthersFromSigningIn) {
+  BrowserSignIn sign_in(access_.get(), &clock_);
+  Event working, go_on;
+  std::atomic<int> ended{0};
+  std::vector<absl::Status> refused;
+  const auto finish = [&](const std::string& peer,
+                          BrowserSignIn::Callback done) {
+    ASSERT_OK_AND_ASSIGN(const auto attempt,
+                         sign_in.Begin("http://127.0.0.1/x", "/jobs"));
+    sign_in.Finish(attempt.cookie, "state=x", peer, std::move(done));
+  };
+  // The first one keeps the thread busy.
+  finish("10.0.0.1", [&](const auto&) {
+    working.Notify();
+    go_on.Wait();
+  });
+  working.Wait();
+  const auto count = [&](const auto& result) {
+    if (absl::IsUnavailable(result.status())) {
+      refused.push_back(result.status());
+    } else {
+      ++ended;
+    }
+  };
+  for (int i = 0; i < 20; ++i) finish("10.0.0.1", count);
+  EXPECT_THAT(refused, ::testing::SizeIs(12));
+  finish("10.0.0.2", count);
+  EXPECT_THAT(refused, ::testing::SizeIs(12));
+  go_on.Notify();
+  while (ended < 9) std::this_thread::yield();
 }
 
 }  // namespace
