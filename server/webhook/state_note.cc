@@ -31,6 +31,13 @@ absl::Time TimeOfNote(const StateNote& note) {
   return time;
 }
 
+std::string UserOfNote(const StateNote& note) {
+  const nlohmann::json message = ParseJson(note.body);
+  const auto user = nlohmann::json::json_pointer("/data/user");
+  if (!message.contains(user) || !message[user].is_string()) return "";
+  return message[user].get<std::string>();
+}
+
 StateNote MakeNote(const v1::JobEvent& event, const v1::Job& job) {
   const v1::StateChange& change = event.state_change();
   // In the spelling of the HTTP API.
@@ -57,7 +64,7 @@ StateNote MakeNote(const v1::JobEvent& event, const v1::Job& job) {
        absl::FormatTime(absl::RFC3339_full, FromTimestamp(event.time()),
                         absl::UTCTimeZone())},
       {"data", data}};
-  return {NoteId(event), JsonText(message)};
+  return {NoteId(event), JsonText(message), job.user()};
 }
 
 std::string SignNote(const std::string& key, const StateNote& note,

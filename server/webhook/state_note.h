@@ -17,6 +17,8 @@ struct StateNote {
   // The message, JSON in UTF-8 in the form of the Standard Webhooks
   // specification: `type`, `timestamp` and `data`.
   std::string body;
+  // The job's user.
+  std::string user;
 };
 
 // Returns the id of the note of an event.
@@ -29,6 +31,9 @@ StateNote MakeNote(const v1::JobEvent& event, const v1::Job& job);
 // Returns the time of the change that a note tells of; InfinitePast: the body
 // is none of MakeNote.
 absl::Time TimeOfNote(const StateNote& note);
+
+// Returns the user that the body names; empty: the body is none of MakeNote.
+std::string UserOfNote(const StateNote& note);
 
 // Returns the header webhook-signature of a note that is sent `seconds` after
 // 1970: "v1," and the base64 of HMAC-SHA256 over the id, the time and the body

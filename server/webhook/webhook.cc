@@ -44,8 +44,9 @@ void Webhook::Start(const std::vector<Document>& left,
     std::vector<std::pair<absl::Time, StateNote>> by_time;
     for (const Document& document : left) {
       if (!document.body) continue;
-      StateNote note = {document.name, *document.body};
-      bytes_ += note.body.size();
+      StateNote note = {document.name, *document.body, ""};
+      note.user = UserOfNote(note);
+      AddBytes(note);
       by_time.emplace_back(TimeOfNote(note), std::move(note));
     }
     std::stable_sort(
@@ -88,27 +89,36 @@ void Webhook::AddTo(const Effects& effects, StoreBatch* batch) {
   for (const v1::JobEvent& event : effects.events) {
     const auto record = effects.records.find(event.job());
     if (!IsTold(event) || record == effects.records.end()) continue;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      const bool full = bytes_ >= options_.max_bytes;
-      LOG_IF(ERROR, full && !full_)
-          << "event=webhook_full notes=" << waiting_.size()
-          << " text=\"changes of jobs are not told until the receiver answers "
-             "again\"";
-      full_ = full;
-      if (full) {
-        ++figures_.given_up;
-        continue;
-      }
-    }
     StateNote note = MakeNote(event, record->second.job());
+    if (!TakeRoom(note)) continue;
     batch->documents.push_back({kKind, note.id, note.body});
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      bytes_ += note.body.size();
-    }
     written_[note.id] = std::move(note);
   }
+}
+
+bool Webhook::TakeRoom(const StateNote& note) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto own = user_bytes_.find(note.user);
+  const bool all_full = bytes_ >= options_.max_bytes;
+  const bool full = all_full || (own != user_bytes_.end() &&
+                                 own->second >= options_.max_user_bytes);
+  if (!full) {
+    full_.erase(note.user);
+    AddBytes(note);
+    return true;
+  }
+  ++figures_.given_up;
+  LOG_IF(ERROR, full_.insert(note.user).second)
+      << "event=webhook_full notes=" << waiting_.size() << " user=\""
+      << absl::CHexEscape(note.user) << "\" of=" << (all_full ? "all" : "user")
+      << " text=\"changes of this user's jobs are not told until the receiver "
+         "has taken earlier ones\"";
+  return false;
+}
+
+void Webhook::AddBytes(const StateNote& note) {
+  bytes_ += note.body.size();
+  user_bytes_[note.user] += note.body.size();
 }
 
 void Webhook::OnCommitted(const Effects& effects) {
@@ -156,6 +166,8 @@ std::string Webhook::Finish(Result result) {
   const StateNote note = std::move(waiting_.front().note);
   waiting_.pop_front();
   bytes_ -= note.body.size();
+  const auto own = user_bytes_.find(note.user);
+  if ((own->second -= note.body.size()) == 0) user_bytes_.erase(own);
   return note.id;
 }
 

@@ -56,6 +56,9 @@ class Webhook : public JobOutbox {
     absl::Duration keep = absl::Hours(24);
     // While the messages that wait have so many bytes, no more are kept.
     size_t max_bytes = size_t{64} << 20;
+    // The same for the messages on one user's jobs, so that nobody can silence
+    // the webhook for the others.
+    size_t max_user_bytes = size_t{16} << 20;
   };
   using Post = std::function<absl::StatusOr<WebAnswer>(const WebRequest&)>;
   struct Figures {
@@ -92,6 +95,9 @@ class Webhook : public JobOutbox {
 
   bool IsTold(const v1::JobEvent& event) const;
   Result Deliver(const StateNote& note);
+  // Counts the note's bytes; false: there is no room for it.
+  bool TakeRoom(const StateNote& note);
+  void AddBytes(const StateNote& note) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Loop();
   // Ends the wait of the first note, and returns its id.
   std::string Finish(Result result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -105,12 +111,15 @@ class Webhook : public JobOutbox {
   std::atomic<bool> stop_{false};
   // Loop only: notes that are being written, by id.
   std::map<std::string, StateNote> written_;
-  bool full_ = false;
+  // Loop only: the users whose newest change was not told for want of room.
+  std::set<std::string> full_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
   // The size of the bodies of all notes that wait or are being written.
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The same by user.
+  std::map<std::string, size_t> user_bytes_ ABSL_GUARDED_BY(mutex_);
   Figures figures_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };

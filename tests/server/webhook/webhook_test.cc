@@ -2,6 +2,7 @@
 // or kept.
 #include "server/webhook/webhook.h"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -77,7 +78,7 @@ TEST(StateNoteTest, SignaturesAreThoseOfTheSpecification) {
   ASSERT_OK(key);
   EXPECT_EQ(
       SignNote(*key,
-               {"msg_p5jXN8AQM9LWM0D4loKWxJek", R"({"test": 2432232314})"},
+               {"msg_p5jXN8AQM9LWM0D4loKWxJek", R"({"test": 2432232314})", ""},
                1614265330),
       "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
 }
@@ -128,16 +129,20 @@ class WebhookTest : public ::testing::Test {
     });
   }
 
-  static Effects EffectsOf(std::vector<v1::JobEvent> events) {
+  static Effects EffectsOf(std::vector<v1::JobEvent> events,
+                           const std::string& user) {
     Effects effects;
-    *effects.records["jobs/a"].mutable_job() = TestJob();
+    v1::Job& job = *effects.records["jobs/a"].mutable_job();
+    job = TestJob();
+    job.set_user(user);
     effects.events = std::move(events);
     return effects;
   }
 
   // Does what the host does; returns what the batch keeps.
-  std::vector<Document> Commit(std::vector<v1::JobEvent> events) {
-    const Effects effects = EffectsOf(std::move(events));
+  std::vector<Document> Commit(std::vector<v1::JobEvent> events,
+                               const std::string& user = "ada") {
+    const Effects effects = EffectsOf(std::move(events), user);
     StoreBatch batch;
     webhook_->AddTo(effects, &batch);
     webhook_->OnCommitted(effects);
@@ -191,7 +196,7 @@ TEST_F(WebhookTest, ChangesAreDeliveredSignedAndInOrder) {
   EXPECT_EQ(*FindHeader(request.headers, "webhook-timestamp"),
             absl::StrCat(seconds));
   EXPECT_EQ(*FindHeader(request.headers, "webhook-signature"),
-            SignNote(options_.key, {kept[0].name, request.body}, seconds));
+            SignNote(options_.key, {kept[0].name, request.body, ""}, seconds));
   EXPECT_EQ(webhook_->figures().delivered, 3);
   EXPECT_EQ(webhook_->figures().waiting, 0);
 }
@@ -259,7 +264,7 @@ TEST_F(WebhookTest, WhatWasLeftComesInTheOrderOfItsTimes) {
 
 TEST_F(WebhookTest, NothingIsToldBeforeItIsDurable) {
   Start();
-  const Effects effects = EffectsOf({Change(v1::QUEUED, 1)});
+  const Effects effects = EffectsOf({Change(v1::QUEUED, 1)}, "ada");
   StoreBatch batch;
   webhook_->AddTo(effects, &batch);
   EXPECT_THAT(batch.documents, SizeIs(1));
@@ -280,6 +285,23 @@ TEST_F(WebhookTest, ASilentReceiverTakesNoMoreThanTheBound) {
               SizeIs(2));
   EXPECT_EQ(webhook_->figures().waiting, 2);
   EXPECT_EQ(webhook_->figures().given_up, 1);
+}
+
+TEST_F(WebhookTest, OneUserDoesNotSilenceItForOthers) {
+  const StateNote left = MakeNote(Change(v1::QUEUED, 1), TestJob());
+  // The two of ada fill her share.
+  options_.max_user_bytes = left.body.size() + 1;
+  std::atomic<int> code{503};
+  answer_ = [&](size_t) { return Answer(code); };
+  Start({{Webhook::kKind, left.id, left.body}});
+  EXPECT_THAT(Commit({Change(v1::STARTING, 2), Change(v1::RUNNING, 3)}),
+              SizeIs(1));
+  EXPECT_THAT(Commit({Change(v1::STARTING, 4)}, "bob"), SizeIs(1));
+  EXPECT_EQ(webhook_->figures().given_up, 1);
+  // What is taken makes room.
+  code = 200;
+  Await([&] { return forgotten_.size() == 3; });
+  EXPECT_THAT(Commit({Change(v1::SUCCEEDED, 5)}), SizeIs(1));
 }
 
 }  // namespace
