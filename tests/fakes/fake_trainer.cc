@@ -1,5 +1,6 @@
 // Stands in for comera-trainer: does what the job's display_name (or --do=)
 // says, with the trainer's own events and exit codes.
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,6 +180,27 @@ int Daemon(const TrainerTask& task) {
   return 0;
 }
 
+// Leaves a process behind that says that it belongs to somebody else, and
+// writes its id to the log.
+int Impostor(const TrainerTask& task) {
+  int told[2];
+  if (pipe2(told, O_CLOEXEC) != 0) return 1;
+  const pid_t pid = fork();
+  if (pid == 0) {
+    setsid();
+    setenv("COMERA_RANK_MARK", "somebody#1#", 1);
+    execlp("sleep", "sleep", "1000", nullptr);
+    _exit(1);
+  }
+  close(told[1]);
+  // Waits until the other program runs, which closes the pipe.
+  char nothing;
+  (void)!read(told[0], &nothing, 1);
+  fprintf(stderr, "daemon=%d\n", pid);
+  WriteHeartbeat(1);
+  return 0;
+}
+
 // Stands still for ever, like a process in a debugger: reacts to no signal but
 // SIGKILL.
 int Freeze(const TrainerTask& task) {
@@ -227,13 +249,21 @@ int Meet(const TrainerTask& task) {
 int Main(const std::string& what, const TrainerTask& task) {
   static const auto* const kActs =
       new std::map<std::string, int (*)(const TrainerTask&)>{
-          {"succeed", Succeed}, {"succeed_twice", SucceedTwice},
-          {"fail", Fail},       {"crash", Crash},
-          {"wait", Wait},       {"ignore_term", IgnoreTerm},
-          {"spam", Spam},       {"orphan", Orphan},
-          {"daemon", Daemon},   {"freeze", Freeze},
-          {"linger", Linger},   {"environment", ShowEnvironment},
-          {"meet", Meet},       {"succeed_when_told", SucceedWhenTold},
+          {"succeed", Succeed},
+          {"succeed_twice", SucceedTwice},
+          {"fail", Fail},
+          {"crash", Crash},
+          {"wait", Wait},
+          {"ignore_term", IgnoreTerm},
+          {"spam", Spam},
+          {"orphan", Orphan},
+          {"daemon", Daemon},
+          {"impostor", Impostor},
+          {"freeze", Freeze},
+          {"linger", Linger},
+          {"environment", ShowEnvironment},
+          {"meet", Meet},
+          {"succeed_when_told", SucceedWhenTold},
           {"stretch", Stretch}};
   const auto act = kActs->find(what);
   if (act == kActs->end()) {

@@ -347,19 +347,21 @@ int GangMembers::KillOverdue() {
 bool GangMembers::FinishEnded() {
   std::vector<Id> ended;
   std::set<pid_t> known;
+  std::set<std::string> marks = options_.other_marks;
   for (const auto& [id, process] : processes_) {
     if (process->exit) {
       ended.push_back(id);
-    } else if (process->own) {
-      known.insert(process->child.pid);
+      continue;
     }
+    if (process->own) known.insert(process->child.pid);
+    if (!options_.mark.empty()) marks.insert(MarkOf(id));
   }
   bool any_left = false;
   for (Id id : ended) {
     std::vector<pid_t> strays;
     if (!options_.mark.empty()) strays = MarkedProcesses(MarkOf(id));
     if (options_.adopts_orphans) {
-      const std::vector<pid_t> adopted = UnknownChildren(known);
+      const std::vector<pid_t> adopted = UnknownChildren(known, marks);
       strays.insert(strays.end(), adopted.begin(), adopted.end());
     }
     if (!strays.empty()) {

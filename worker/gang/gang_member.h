@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -110,9 +111,11 @@ class GangMembers {
     // members start. If it is empty there is no mark, and a process that leaves
     // a member's process group outlives the member.
     std::string mark;
-    // Whether this process adopts orphans, so that those without a mark are
-    // found too. It must then have no children other than members.
+    // Whether this process adopts orphans, so that those that have taken their
+    // mark off are found too. It must then have no children other than members
+    // and those whose marks begin with one of `other_marks`.
     bool adopts_orphans = false;
+    std::set<std::string> other_marks;
     // The machine's count of out-of-memory kills.
     std::function<int64_t()> out_of_memory_kills = OutOfMemoryKills;
   };

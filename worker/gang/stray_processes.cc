@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -106,12 +107,19 @@ std::vector<pid_t> MarkedProcesses(const std::string& mark,
   return found;
 }
 
-std::vector<pid_t> UnknownChildren(const std::set<pid_t>& known) {
+std::vector<pid_t> UnknownChildren(const std::set<pid_t>& known,
+                                   const std::set<std::string>& marks) {
   std::vector<pid_t> found;
+  const auto is_known = [&marks](const std::string& mark) {
+    return std::any_of(marks.begin(), marks.end(),
+                       [&mark](const std::string& beginning) {
+                         return absl::StartsWith(mark, beginning);
+                       });
+  };
   ForEachProcess([&](pid_t pid) {
     const std::optional<State> state = StateOf(pid);
     if (state && state->parent == getpid() && known.count(pid) == 0 &&
-        !RunsThisProgram(pid) && MarkOf(pid).empty()) {
+        !RunsThisProgram(pid) && !is_known(MarkOf(pid))) {
       found.push_back(pid);
     }
   });

@@ -26,9 +26,11 @@ void AdoptOrphans();
 std::vector<pid_t> MarkedProcesses(const std::string& mark,
                                    const std::set<std::string>& spared = {});
 
-// The children of this process that are neither in `known` nor marked: adopted
-// processes that hide where they come from.
-std::vector<pid_t> UnknownChildren(const std::set<pid_t>& known);
+// The children of this process that are not in `known` and whose mark does not
+// begin with one of `marks`: adopted processes that hide where they come from,
+// since a process may change its mark.
+std::vector<pid_t> UnknownChildren(const std::set<pid_t>& known,
+                                   const std::set<std::string>& marks);
 
 // Sends SIGKILL to each process, and reaps those that are children.
 void KillAndReap(const std::vector<pid_t>& processes);

@@ -233,9 +233,8 @@ absl::StatusOr<std::unique_ptr<ServedModels>> ServeModels(
   options.trainer = session.trainer;
   options.folder = session.data_dir + "/served_models";
   options.environment = session.environment;
-  options.environment.push_back(absl::StrCat(kMemberMark, "=", session.data_dir,
-                                             "#", session.incarnation,
-                                             "#predict#"));
+  options.environment.push_back(
+      absl::StrCat(kMemberMark, "=", session.PredictorMark()));
   options.user = session.member_user;
   options.most_models = flags.predict_models;
   options.max_memory_bytes = int64_t{flags.predict_memory_mib} << 20;

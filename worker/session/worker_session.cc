@@ -87,6 +87,7 @@ absl::StatusOr<std::unique_ptr<WorkerSession>> WorkerSession::Create(
   session->checker_ = std::make_unique<MemberPreparer>(notify);
   GangMembers::Options processes = options.processes;
   processes.mark = absl::StrCat(options.data_dir, "#", options.incarnation);
+  processes.other_marks.insert(options.PredictorMark());
   ASSIGN_OR_RETURN(session->processes_, GangMembers::Start(processes, self));
   if (gpus != nullptr) {
     // What holds their memory is nobody else.

@@ -131,6 +131,11 @@ class WorkerSession : private GangMembers::Observer,
     std::shared_ptr<ArtifactStore> checkpoint_store;
     // How the training state that a member resumes from is fetched.
     StateFetchOptions state_fetch;
+    // The beginning of the mark (stray_processes.h) on the processes of models
+    // that this daemon answers with.
+    std::string PredictorMark() const {
+      return absl::StrCat(data_dir, "#", incarnation, "#predict#");
+    }
     // The limit for finishing copies before this daemon ends.
     absl::Duration flush_timeout = absl::Seconds(10);
     // How long files are kept of jobs that have no member here any more, other

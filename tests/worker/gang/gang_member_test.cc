@@ -388,6 +388,21 @@ TEST_F(GangMemberTest, Complaint16_NothingThatARankStartedOutlivesIt) {
   }
 }
 
+// A process may change its mark, and is found by whose child it is then.
+TEST_F(GangMemberTest, WhatBearsAnothersMarkDoesNotOutliveTheMemberEither) {
+  GangMembers::Options options;
+  options.mark = folder_;
+  options.adopts_orphans = true;
+  AdoptOrphans();
+  const auto processes = Start(options);
+  ASSERT_OK(processes->Launch(1, Do("impostor")));
+  EXPECT_EQ(recorder_.WaitForExit(1).code, 0);
+  const std::string log = ReadAll(Log("impostor"));
+  const int pid = atoi(log.substr(log.rfind("daemon=") + 7).c_str());
+  ASSERT_GT(pid, 1);
+  EXPECT_NE(kill(pid, 0), 0) << log;
+}
+
 TEST_F(GangMemberTest, Complaint02_AStoppedProcessIsKilledWithinItsGrace) {
   const auto processes = Start();
   ASSERT_OK(processes->Launch(1, Do("freeze")));
