@@ -189,6 +189,9 @@ class MemberTable {
   static Key KeyOf(const Message& message) {
     return {message.job(), message.attempt(), message.rank()};
   }
+  // Fills in reports, and returns the attempts of which some are left behind.
+  std::set<std::pair<std::string, int64_t>> FillReports(
+      v1::SynchronizeRequest* request, bool* news);
   // The stage that had been reported at a place in the member's events.
   static v1::Stage ReportedStage(const Member& rank, int64_t place);
   static v1::MemberKey ToProto(const Key& key);
@@ -216,6 +219,8 @@ class MemberTable {
   // The newest attempt of each (job, member) that was begun here.
   std::map<std::pair<std::string, int32_t>, int64_t> begun_;
   std::map<std::pair<std::string, int64_t>, ReportQueue> reports_;
+  // The attempt whose reports came first in the newest call.
+  std::pair<std::string, int64_t> first_reported_;
   // The statuses in the call under way.
   std::map<Key, v1::MemberStatus> sent_;
   std::set<std::string> finished_jobs_;

@@ -1,4 +1,5 @@
 // Fills the calls to the coordinator and applies its acknowledgements.
+#include <algorithm>
 #include <utility>
 
 #include "worker/gang/member_table.h"
@@ -39,15 +40,8 @@ bool MemberTable::Fill(v1::SynchronizeRequest* request, bool cut_off,
     }
   }
   bool news = false;
-  size_t bytes = kMaxReportBytes;
-  std::set<std::pair<std::string, int64_t>> unfinished;
-  for (auto& [key, queue] : reports_) {
-    if (!queue.Fill(key.first, key.second, kMaxReports, &bytes,
-                    request->mutable_reports())) {
-      unfinished.insert(key);
-    }
-    news = news || queue.size() > 0;
-  }
+  const std::set<std::pair<std::string, int64_t>> unfinished =
+      FillReports(request, &news);
   sent_.clear();
   for (const auto& [key, rank] : ranks_) {
     v1::MemberStatus status = rank.status;
@@ -73,6 +67,31 @@ bool MemberTable::Fill(v1::SynchronizeRequest* request, bool cut_off,
     sent_[key] = std::move(status);
   }
   return news;
+}
+
+// Attempts take turns in coming first, with half of the room, into which any
+// report fits. The others share the rest, so that one with many reports does
+// not hold back those of others.
+std::set<std::pair<std::string, int64_t>> MemberTable::FillReports(
+    v1::SynchronizeRequest* request, bool* news) {
+  std::set<std::pair<std::string, int64_t>> unfinished;
+  size_t bytes = kMaxReportBytes;
+  auto it = reports_.upper_bound(first_reported_);
+  for (size_t left = reports_.size(); left > 0; --left, ++it) {
+    if (it == reports_.end()) it = reports_.begin();
+    auto& [key, queue] = *it;
+    const bool first = left == reports_.size();
+    if (first) first_reported_ = key;
+    const size_t share = bytes / (first ? std::min<size_t>(left, 2) : left);
+    size_t unused = share;
+    if (!queue.Fill(key.first, key.second, kMaxReports, &unused,
+                    request->mutable_reports())) {
+      unfinished.insert(key);
+    }
+    bytes -= share - unused;
+    *news = *news || queue.size() > 0;
+  }
+  return unfinished;
 }
 
 void MemberTable::OnResponse(const v1::SynchronizeResponse& response) {

@@ -625,6 +625,38 @@ TEST_F(MemberTableTest, OnAFullDiskSilenceMeansNothing) {
   EXPECT_EQ(Request().members(0).silent().seconds(), 5);
 }
 
+TEST_F(MemberTableTest, AnAttemptWithManyReportsDoesNotHoldUpOthers) {
+  Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/b", 1, 0, 1)});
+  Starts();
+  v1::TrainerEvent large;
+  large.mutable_incident()->set_message(std::string(100000, 'x'));
+  for (int i = 0; i < 100; ++i) table_.OnEvent(1, large);
+  v1::TrainerEvent small;
+  small.mutable_incident()->set_message("y");
+  table_.OnEvent(2, small);
+  MemberExit failed;
+  failed.code = 1;
+  table_.OnExit(2, failed, kNow);
+  const v1::SynchronizeRequest request = Request();
+  EXPECT_EQ(request.reports(request.reports_size() - 1).job(), "jobs/b");
+  EXPECT_GT(request.reports_size(), 10);
+  EXPECT_EQ(request.members(1).phase(), v1::MemberStatus::EXITED);
+  // Even if both have many, the largest gets through in one of two calls.
+  large.mutable_incident()->set_message(std::string(2000000, 'x'));
+  Answer({Assignment("jobs/a", 1, 0, 0), Assignment("jobs/c", 1, 0, 1)},
+         {Assignment("jobs/b", 1, 0, 1)});
+  ASSERT_THAT(Starts(), ElementsAre(3));
+  table_.OnEvent(3, large);
+  bool told = false;
+  for (int call = 0; call < 2; ++call) {
+    const v1::SynchronizeRequest next = Request();
+    for (const v1::ProgressReport& report : next.reports()) {
+      told = told || report.job() == "jobs/c";
+    }
+  }
+  EXPECT_TRUE(told);
+}
+
 // Members of an earlier daemon that did not say how they ended.
 class UnknownEndTest : public MemberTableTest {
  protected:
