@@ -118,10 +118,14 @@ std::string JobFolders::Events(const v1::MemberKey& rank) const {
 
 std::string JobFolders::Lease() const { return data_dir_ + "/lease"; }
 
-std::vector<std::string> JobFolders::WritableFolders(const std::string& job,
-                                                     int64_t attempt) const {
-  return {Work(job), Rendezvous(job, attempt),
-          absl::StrCat(data_dir_, "/cache")};
+std::vector<std::string> JobFolders::WritableFolders(
+    const v1::MemberAssignment& member) const {
+  std::vector<std::string> folders = {
+      Work(member.job()), Rendezvous(member.job(), member.attempt())};
+  if (!member.spec().has_program()) {
+    folders.push_back(absl::StrCat(data_dir_, "/cache"));
+  }
+  return folders;
 }
 
 absl::StatusOr<std::string> JobFolders::WriteTask(

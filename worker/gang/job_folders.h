@@ -54,9 +54,10 @@ class JobFolders {
 
   // The jobs that have files here other than logs.
   std::vector<std::string> Jobs() const;
-  // The folders that a member of the attempt must be able to write to.
-  std::vector<std::string> WritableFolders(const std::string& job,
-                                           int64_t attempt) const;
+  // The folders that a member must be able to write to. Programs do not get the
+  // cache, in which others' data lie.
+  std::vector<std::string> WritableFolders(
+      const v1::MemberAssignment& member) const;
 
   // Removes everything of an attempt except its logs.
   void RemoveAttempt(const std::string& job, int64_t attempt) const;

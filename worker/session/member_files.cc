@@ -77,8 +77,7 @@ FileAccess MemberFiles(const v1::MemberAssignment& member,
     AddNamedIn(variable, &access);
   }
   const std::string& job = member.job();
-  for (const std::string& folder :
-       folders.WritableFolders(job, member.attempt())) {
+  for (const std::string& folder : folders.WritableFolders(member)) {
     access.write.push_back(folder);
   }
   access.write.push_back(folders.Temporary(job, member.attempt()));

@@ -69,8 +69,7 @@ absl::Status WorkerSession::ClaimGpu(const MemberTable::Actions::Start& start,
 absl::Status WorkerSession::Confine(const MemberTable::Actions::Start& start,
                                     int threads, MemberCommand* command) {
   const v1::MemberAssignment& rank = start.assignment;
-  std::vector<std::string> writable =
-      folders_.WritableFolders(rank.job(), rank.attempt());
+  std::vector<std::string> writable = folders_.WritableFolders(rank);
   writable.push_back(folders_.Temporary(rank.job(), rank.attempt()));
   for (const std::string& folder : writable) {
     RETURN_IF_ERROR(MakeDirectories(folder));
