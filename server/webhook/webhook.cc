@@ -90,13 +90,13 @@ void Webhook::AddTo(const Effects& effects, StoreBatch* batch) {
     const auto record = effects.records.find(event.job());
     if (!IsTold(event) || record == effects.records.end()) continue;
     StateNote note = MakeNote(event, record->second.job());
-    if (!TakeRoom(note)) continue;
+    if (!Reserve(note)) continue;
     batch->documents.push_back({kKind, note.id, note.body});
     written_[note.id] = std::move(note);
   }
 }
 
-bool Webhook::TakeRoom(const StateNote& note) {
+bool Webhook::Reserve(const StateNote& note) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto own = user_bytes_.find(note.user);
   const bool all_full = bytes_ >= options_.max_bytes;

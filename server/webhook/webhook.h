@@ -96,7 +96,7 @@ class Webhook : public JobOutbox {
   bool IsTold(const v1::JobEvent& event) const;
   Result Deliver(const StateNote& note);
   // Counts the note's bytes; false: there is no room for it.
-  bool TakeRoom(const StateNote& note);
+  bool Reserve(const StateNote& note);
   void AddBytes(const StateNote& note) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Loop();
   // Ends the wait of the first note, and returns its id.

@@ -11,6 +11,7 @@
 #include "common/files.h"
 #include "common/status_matchers.h"
 #include "google/protobuf/util/json_util.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/trainer/process/task.pb.h"
 
@@ -18,6 +19,9 @@ namespace comera::worker {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Not;
 
 class JobFoldersTest : public testing::Test {
  protected:
@@ -84,6 +88,14 @@ TEST_F(JobFoldersTest, WritesATaskThatReadsBack) {
   EXPECT_EQ(task.host(), "10.0.0.7");
   EXPECT_EQ(task.lease_file(), "");
   EXPECT_EQ(task.device(), v1::ResourceSpec::CPU);
+}
+
+TEST_F(JobFoldersTest, ProgramsDoNotGetTheDataOfOthers) {
+  const std::string cache = folder_ + "/cache";
+  EXPECT_THAT(folders_.WritableFolders(rank_), Contains(cache));
+  rank_.mutable_spec()->mutable_program();
+  EXPECT_THAT(folders_.WritableFolders(rank_),
+              AllOf(Contains(folders_.Work("jobs/a")), Not(Contains(cache))));
 }
 
 TEST_F(JobFoldersTest, TheDeviceIsThatOfTheSlot) {
