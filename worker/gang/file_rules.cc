@@ -31,6 +31,15 @@ constexpr uint64_t kWrite =
     LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
     LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |
     LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM;
+// These came with versions 4 and 6.
+struct RulesetAttributes {
+  uint64_t handled_access_fs;
+  uint64_t handled_access_net;
+  uint64_t scoped;
+};
+constexpr int kScopes = 6;
+constexpr uint64_t kSignals = uint64_t{1} << 1;
+
 // The rights that mean something for what is no folder.
 constexpr uint64_t kOfFiles = LANDLOCK_ACCESS_FS_EXECUTE |
                               LANDLOCK_ACCESS_FS_READ_FILE |
@@ -88,8 +97,9 @@ FileAccess SystemFiles() {
                  // Processes outside of the rules stay closed to it.
                  "/proc", "/sys"};
   access.write = {"/dev/full", "/dev/null", "/dev/random",    "/dev/urandom",
-                  "/dev/zero", "/dev/shm",  "/dev/dri",       "/dev/infiniband",
+                  "/dev/zero", "/dev/dri",  "/dev/infiniband",
                   "/dev/kfd",  "/dev/tty",  "/tmp/nvidia-mps"};
+  access.write_unlisted = {"/dev/shm"};
   glob_t found = {};
   if (glob("/dev/nvidia*", 0, nullptr, &found) == 0) {
     for (size_t i = 0; i < found.gl_pathc; ++i) {
@@ -112,10 +122,16 @@ absl::StatusOr<FileRules> FileRules::Create(const FileAccess& access) {
     return absl::FailedPreconditionError(
         "this kernel has no Landlock, or it is switched off");
   }
-  struct landlock_ruleset_attr attributes = {};
+  RulesetAttributes attributes = {};
   attributes.handled_access_fs = Handled(version);
-  const long fd = syscall(SYS_landlock_create_ruleset, &attributes,
-                          sizeof(attributes.handled_access_fs), 0);
+  // Older kernels refuse a structure that is longer than theirs.
+  size_t size = sizeof(attributes.handled_access_fs);
+  if (version >= kScopes) {
+    attributes.scoped = kSignals;
+    size = sizeof(attributes);
+  }
+  const long fd =
+      syscall(SYS_landlock_create_ruleset, &attributes, size, 0);
   if (fd < 0) return Refused("landlock_create_ruleset", errno);
   FileRules rules(static_cast<int>(fd));
   for (const std::string& path : access.read) {
@@ -123,6 +139,10 @@ absl::StatusOr<FileRules> FileRules::Create(const FileAccess& access) {
   }
   for (const std::string& path : access.write) {
     RETURN_IF_ERROR(Allow(rules.fd(), path, Handled(version)));
+  }
+  for (const std::string& path : access.write_unlisted) {
+    RETURN_IF_ERROR(Allow(rules.fd(), path,
+                          Handled(version) & ~LANDLOCK_ACCESS_FS_READ_DIR));
   }
   return rules;
 }

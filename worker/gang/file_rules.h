@@ -15,6 +15,9 @@ struct FileAccess {
   std::vector<std::string> read;
   // May be read, written, made, removed and renamed.
   std::vector<std::string> write;
+  // The same for folders that others use too, whose files it must know by name:
+  // it cannot list them.
+  std::vector<std::string> write_unlisted;
 };
 
 // What every member needs of the machine: libraries and programs, the names of
@@ -28,8 +31,8 @@ int LandlockVersion();
 
 // A list of files that the kernel lets a process use, and no others, whoever
 // its user is (Landlock). Holds for what it opens by name from then on;
-// descriptors that it has stay open. It can neither look into processes without
-// the list. Move-only.
+// descriptors that it has stay open. It cannot look into processes without the
+// list, nor, from Linux 6.12 on, send signals to them. Move-only.
 class FileRules {
  public:
   // FailedPrecondition: the kernel has no Landlock. Unavailable: it refuses.

@@ -13,6 +13,7 @@
 #include "comera/v1/worker_service.pb.h"
 #include "server/coordinator/job/attempt.h"
 #include "server/coordinator/job/job_index.h"
+#include "server/coordinator/job/reported_events.h"
 #include "server/coordinator/job/training_lineage.h"
 #include "server/coordinator/operation/operation.h"
 #include "server/scheduler/job_demand.h"
@@ -43,6 +44,7 @@ class JobEntry {
   const JobRecord& record() const { return record_; }
   Attempt& attempt() { return attempt_; }
   const Attempt& attempt() const { return attempt_; }
+  ReportedEvents& reported_events() { return reported_events_; }
   // What the scheduler must know of its specification.
   const JobDemand& demand() const { return demand_; }
 
@@ -173,6 +175,7 @@ class JobEntry {
   // What workers have complained of in attempt `troubled_attempt_`.
   std::set<std::pair<int, std::string>> troubles_;
   int64_t troubled_attempt_ = 0;
+  ReportedEvents reported_events_;
 };
 
 }  // namespace comera::server

@@ -11,18 +11,31 @@
 namespace comera::server {
 namespace {
 
+// Members may report so many of a job's incidents; the coordinator keeps room
+// for its own.
+constexpr int kMaxReportedIncidents = 32;
+
 void ApplyReport(const v1::ProgressReport& report, const std::string& worker,
                  JobEntry& entry, Operation* op) {
   const v1::TrainerEvent& given = report.event();
   if (given.has_checkpoint() && !given.checkpoint().snapshot()) {
     entry.RecordCheckpoint(given.checkpoint(), worker, op->now());
   } else if (given.has_incident()) {
-    entry.AddIncident(given.incident(), op);
+    if (entry.job().incidents_size() < kMaxReportedIncidents) {
+      entry.AddIncident(given.incident(), op);
+    }
   } else if (given.has_run_info()) {
     entry.CheckBegun(given.run_info().resumed_from_step(), op);
   }
   UpdateProgress(given, entry.mutable_job().mutable_progress());
-  if (auto event = ToJobEvent(given)) {
+  auto event = ToJobEvent(given);
+  if (event &&
+      !entry.reported_events().Admit(report.attempt(), op->now(), &*event)) {
+    entry.AddIncident(v1::INTERNAL,
+                      "the attempt reports more than its history may hold: "
+                      "events are left out",
+                      op);
+  } else if (event) {
     if (given.has_time()) *event->mutable_time() = given.time();
     entry.AddEvent(*std::move(event), op);
   }

@@ -1,6 +1,10 @@
 // Tests that progress reports are applied once and acknowledged.
 #include "server/coordinator/synchronize/progress_reports.h"
 
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/server/coordinator/coordinator_harness.h"
@@ -60,6 +64,59 @@ TEST_F(ProgressReportsTest, ACheckpointNamesItsHolder) {
   Apply("w1", {report});
   ASSERT_THAT(entry_->job().checkpoints(), SizeIs(1));
   EXPECT_EQ(entry_->job().checkpoints(0).workers(0), "w1");
+}
+
+TEST_F(ProgressReportsTest, AHistoryIsBounded) {
+  int64_t number = 0;
+  const auto next = [&number] { return Metrics("jobs/a", 1, ++number, 10); };
+  const auto events = [this](v1::JobEvent::EventCase kind) {
+    return std::count_if(
+        parts_.effects.events.begin(), parts_.effects.events.end(),
+        [&](const v1::JobEvent& event) { return event.event_case() == kind; });
+  };
+  for (int i = 0; i < 3; ++i) {
+    v1::ProgressReport begun = next(), ended = next();
+    begun.mutable_event()->mutable_run_info()->add_initial_errors()->set_layer(
+        std::string(70000, 'x'));
+    ended.mutable_event()->mutable_result()->set_step(i);
+    Apply("w1", {begun, ended});
+  }
+  EXPECT_EQ(events(v1::JobEvent::kRunInfo), 1);
+  EXPECT_EQ(events(v1::JobEvent::kResult), 1);
+  EXPECT_LT(parts_.effects.events[0].ByteSizeLong(), 1000u);
+  v1::ProgressReport large = next();
+  large.mutable_event()->mutable_rank_snapshot()->add_layers()->set_layer(
+      std::string(70000, 'x'));
+  Apply("w1", {large});
+  EXPECT_EQ(events(v1::JobEvent::kRankSnapshot), 0);
+  for (int i = 0; i < 100; ++i) {
+    v1::ProgressReport incident = next();
+    incident.mutable_event()->mutable_incident()->set_message(
+        absl::StrCat("trouble ", i));
+    Apply("w1", {incident});
+  }
+  EXPECT_LE(events(v1::JobEvent::kIncident), 33);
+  EXPECT_LE(entry_->job().incidents_size(), 33);
+}
+
+TEST_F(ProgressReportsTest, AFloodOfSamplesIsLeftOut) {
+  v1::ProgressReport sample = Metrics("jobs/a", 1, 1, 10);
+  sample.mutable_event()->mutable_rank_snapshot()->add_layers()->set_layer(
+      std::string(30000, 'x'));
+  const auto report = [&](int count) {
+    parts_.effects.events.clear();
+    for (int i = 0; i < count; ++i) {
+      Apply("w1", {sample});
+      sample.set_number(sample.number() + 1);
+    }
+    return std::count_if(
+        parts_.effects.events.begin(), parts_.effects.events.end(),
+        [](const v1::JobEvent& event) { return event.has_rank_snapshot(); });
+  };
+  EXPECT_LT(report(1000), 600);
+  EXPECT_EQ(report(10), 0);
+  parts_.now += absl::Seconds(1);
+  EXPECT_GT(report(10), 5);
 }
 
 }  // namespace
