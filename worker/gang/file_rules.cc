@@ -96,9 +96,10 @@ FileAccess SystemFiles() {
                  // CUDA and oneDNN ask the kernel about devices and caches.
                  // Processes outside of the rules stay closed to it.
                  "/proc", "/sys"};
-  access.write = {"/dev/full", "/dev/null", "/dev/random",    "/dev/urandom",
-                  "/dev/zero", "/dev/dri",  "/dev/infiniband",
-                  "/dev/kfd",  "/dev/tty",  "/tmp/nvidia-mps"};
+  access.write = {"/dev/full",       "/dev/null", "/dev/random",
+                  "/dev/urandom",    "/dev/zero", "/dev/dri",
+                  "/dev/infiniband", "/dev/kfd",  "/dev/tty",
+                  "/tmp/nvidia-mps"};
   access.write_unlisted = {"/dev/shm"};
   glob_t found = {};
   if (glob("/dev/nvidia*", 0, nullptr, &found) == 0) {
@@ -130,8 +131,7 @@ absl::StatusOr<FileRules> FileRules::Create(const FileAccess& access) {
     attributes.scoped = kSignals;
     size = sizeof(attributes);
   }
-  const long fd =
-      syscall(SYS_landlock_create_ruleset, &attributes, size, 0);
+  const long fd = syscall(SYS_landlock_create_ruleset, &attributes, size, 0);
   if (fd < 0) return Refused("landlock_create_ruleset", errno);
   FileRules rules(static_cast<int>(fd));
   for (const std::string& path : access.read) {

@@ -231,14 +231,13 @@ TEST_F(MemberConfinementTest, NeitherListsSharedMemoryNorSignalsOthers) {
   ASSERT_OK_AND_ASSIGN(FileRules rules, FileRules::Create(SystemFiles()));
   MemberCommand command;
   command.file_rules = std::make_shared<FileRules>(std::move(rules));
-  const std::string file =
-      "/dev/shm/comera_test_" + std::to_string(getpid());
-  const std::string text = Run(
-      "exec 2>/dev/null; echo kept > " + file + " && cat " + file + "; rm " +
-          file + "; ls /dev/shm && echo LISTED; kill -0 " +
-          std::to_string(getpid()) +
-          " && echo SIGNALLED; sleep 9 & kill $! && echo OWN",
-      command);
+  const std::string file = "/dev/shm/comera_test_" + std::to_string(getpid());
+  const std::string text =
+      Run("exec 2>/dev/null; echo kept > " + file + " && cat " + file +
+              "; rm " + file + "; ls /dev/shm && echo LISTED; kill -0 " +
+              std::to_string(getpid()) +
+              " && echo SIGNALLED; sleep 9 & kill $! && echo OWN",
+          command);
   EXPECT_THAT(text, HasSubstr("kept"));
   EXPECT_THAT(text, HasSubstr("OWN"));
   EXPECT_THAT(text, Not(HasSubstr("LISTED")));
