@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/text.h"
+#include "server/coordinator/job/state_holders.h"
 #include "server/rpc/proto_time.h"
 
 namespace comera::server {
@@ -79,6 +80,7 @@ void Attempt::Begin(absl::Time now) {
 void Attempt::AddMember(const std::string& worker,
                         const std::string& incarnation, int32_t slot,
                         absl::Time now) {
+  if (members_.empty()) NoteStateRunner(worker, job_record_);
   MemberRecord& member = *mutable_record().add_members();
   member.set_worker(worker);
   member.set_incarnation(incarnation);

@@ -10,6 +10,7 @@
 #include "server/coordinator/job/job_checkpoints.h"
 #include "server/coordinator/job/retry_policy.h"
 #include "server/coordinator/job/start_from.h"
+#include "server/coordinator/job/state_holders.h"
 #include "server/rpc/proto_time.h"
 
 namespace comera::server {
@@ -39,6 +40,7 @@ void JobEntry::Restore(int64_t first_version, absl::Time latest_retry,
   if (const auto since = holder_wait(); since && *since > now) {
     *record_.mutable_holder_wait_time() = ToTimestamp(now);
   }
+  AdoptStateHolders(&record_);
   if (!active()) return;
   attempt_.AdoptClock(lead, now);
   attempt_.Restore(first_version, now);
@@ -308,6 +310,10 @@ void JobEntry::CountPreemption() {
 
 void JobEntry::SetTargetProcesses(int32_t processes) {
   record_.set_target_processes(processes);
+}
+
+void JobEntry::NoteKeeper(const std::string& worker, Operation* op) {
+  if (NoteStateKeeper(worker, &record_)) MarkChanged(op);
 }
 
 void JobEntry::RecordCheckpoint(const v1::CheckpointSaved& saved,

@@ -154,6 +154,8 @@ class JobEntry {
   const std::optional<SetAside>& aside() const { return aside_; }
 
   // Checkpoints and models.
+  // The worker is told to keep copies of the job's states, or to fetch one.
+  void NoteKeeper(const std::string& worker, Operation* op);
   // Member 0, on `worker`, has saved one.
   void RecordCheckpoint(const v1::CheckpointSaved& saved,
                         const std::string& worker, absl::Time now);
