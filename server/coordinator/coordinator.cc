@@ -300,11 +300,12 @@ absl::StatusOr<v1::Job> Coordinator::Resume(const v1::ResumeJobRequest& request,
 }
 
 void Coordinator::Commit(Operation* op) {
+  // An answer lets workers keep states, and their names are stored with it.
+  held_calls_.AnswerChanged(op);
   for (const std::string& name : op->changed_jobs()) {
     op->effects().records[name] = jobs_.Find(name)->CommitRevision(op->now());
     op->effects().views.erase(name);
   }
-  held_calls_.AnswerChanged(op);
   if (op->needs_schedule()) scheduler_.Request();
 }
 
@@ -323,6 +324,7 @@ v1::Forecast Coordinator::Forecast(const v1::JobSpec& spec,
 void Coordinator::ReleaseHeldCalls(absl::Time now, Effects* effects) {
   Operation op(now, effects);
   held_calls_.AnswerAll(&op);
+  Commit(&op);
 }
 
 void Coordinator::ConfirmWorkerExit(const std::string& worker,

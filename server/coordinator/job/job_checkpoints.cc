@@ -2,9 +2,6 @@
 #include "server/coordinator/job/job_checkpoints.h"
 
 #include <algorithm>
-#include <functional>
-#include <iterator>
-#include <set>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -167,33 +164,52 @@ bool MayHaveExpired(size_t reported, const v1::Job& job, bool over) {
   return reported > (over ? 0 : static_cast<size_t>(CountKept(job)));
 }
 
+bool IsAnnounced(const v1::HeldCheckpoint& held, const v1::Job& job) {
+  return std::any_of(job.checkpoints().begin(), job.checkpoints().end(),
+                     [&](const v1::Checkpoint& named) {
+                       return SameState(named.attempt(), named.step(),
+                                        held.attempt(), held.step());
+                     });
+}
+
 std::vector<v1::HeldCheckpoint> ExpiredStates(
     const std::vector<v1::HeldCheckpoint>& reported,
-    const std::vector<v1::HeldCheckpoint>& known,
+    const std::vector<v1::HeldCheckpoint>& present,
     const TrainingLineage& lineage, const v1::Job& job, bool over) {
   // Whether it is part of the training, its step, and its attempt.
   using Rank = std::tuple<bool, int64_t, int64_t>;
-  const auto rank = [&](const v1::HeldCheckpoint& held) {
-    return Rank(lineage.Contains(held.attempt(), held.step()), held.step(),
-                held.attempt());
+  const auto rank = [&](const auto& state) {
+    return Rank(lineage.Contains(state.attempt(), state.step()), state.step(),
+                state.attempt());
   };
-  // A database that was restored may not know of an attempt yet.
-  const auto may_go = [&](const v1::HeldCheckpoint& held) {
-    return held.place() == v1::HeldCheckpoint::DURABLE &&
-           held.attempt() <= job.attempt();
-  };
-  std::set<Rank, std::greater<Rank>> kept;
-  if (!over) {
-    for (const v1::HeldCheckpoint& held : known) {
-      if (may_go(held)) kept.insert(rank(held));
-    }
-    while (kept.size() > static_cast<size_t>(CountKept(job))) {
-      kept.erase(std::prev(kept.end()));
+  // One state that is listed twice, with its attempt and without, counts once.
+  std::vector<const v1::Checkpoint*> kept;
+  for (const v1::Checkpoint& named : job.checkpoints()) {
+    if (!over && Lists(present, v1::HeldCheckpoint::DURABLE, named)) {
+      kept.push_back(&named);
     }
   }
+  std::sort(kept.begin(), kept.end(),
+            [&](const v1::Checkpoint* a, const v1::Checkpoint* b) {
+              return rank(*a) > rank(*b);
+            });
+  const size_t most = over ? 0 : static_cast<size_t>(CountKept(job));
+  if (kept.size() < most) return {};
+  kept.resize(most);
   std::vector<v1::HeldCheckpoint> expired;
   for (const v1::HeldCheckpoint& held : reported) {
-    if (may_go(held) && kept.count(rank(held)) == 0) expired.push_back(held);
+    // A database that was restored may not know of an attempt yet.
+    if (held.place() != v1::HeldCheckpoint::DURABLE ||
+        held.attempt() > job.attempt() ||
+        (!kept.empty() && rank(held) > rank(*kept.back()))) {
+      continue;
+    }
+    const bool is_kept =
+        std::any_of(kept.begin(), kept.end(), [&](const v1::Checkpoint* one) {
+          return SameState(one->attempt(), one->step(), held.attempt(),
+                           held.step());
+        });
+    if (!is_kept) expired.push_back(held);
   }
   return expired;
 }

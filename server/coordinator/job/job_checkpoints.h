@@ -46,14 +46,21 @@ bool AreStatesOver(const v1::Job& job, absl::Duration keep, absl::Time now);
 bool UpdateHeld(const HeldReport& report, bool over, v1::Job* job);
 
 // Returns those of the worker's states in the shared store that no job needs:
-// all if they are `over`, else all but the newest of its training, as many as the
-// job keeps. What is not part of the training any more goes first, but goes
-// only once there are enough others; nothing of a later attempt than the job's
-// goes. `known` has all states of the job that any worker reports.
+// all if they are `over`, else what is older than the newest of its training,
+// of which there are as many as the job keeps. Only states that the job names
+// count as such: member 0 announced them, while anybody can list what was never
+// saved. What is not part of the training any more goes first, but goes only
+// once there are enough others; nothing of a later attempt than the job's goes.
+// `present` are those of `reported` that nobody was told to delete: whoever
+// deletes has seen what is left.
 std::vector<v1::HeldCheckpoint> ExpiredStates(
     const std::vector<v1::HeldCheckpoint>& reported,
-    const std::vector<v1::HeldCheckpoint>& known,
+    const std::vector<v1::HeldCheckpoint>& present,
     const TrainingLineage& lineage, const v1::Job& job, bool over);
+
+// Whether the job names the state, which its member 0 has announced. Not all
+// that were announced stay named.
+bool IsAnnounced(const v1::HeldCheckpoint& held, const v1::Job& job);
 
 // Whether ExpiredStates may return any of so many that the worker has there.
 bool MayHaveExpired(size_t reported, const v1::Job& job, bool over);

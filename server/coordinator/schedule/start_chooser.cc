@@ -163,7 +163,7 @@ StartChooser::States StartChooser::Collect(const JobEntry& entry,
       AddHeld(entry, worker, held, connected, &states);
     }
   }
-  for (const v1::HeldCheckpoint& stored : peers_->Stored(entry.name())) {
+  for (const v1::HeldCheckpoint& stored : peers_->Stored(entry)) {
     AddHeld(entry, nullptr, stored, /*connected=*/false, &states);
   }
   return states;

@@ -17,13 +17,14 @@ void SetKey(const JobEntry& entry, const GangMember& member,
 
 }  // namespace
 
-void AssignmentWriter::Write(absl::Time now, WorkerState* told,
-                             v1::SynchronizeResponse* response) const {
-  response->set_grant_key(peers_->RenewGrantKey(now, told));
+void AssignmentWriter::Write(WorkerState* told,
+                             v1::SynchronizeResponse* response,
+                             Operation* op) const {
+  response->set_grant_key(peers_->RenewGrantKey(op->now(), told));
   const WorkerState& worker = *told;
   for (const std::string& name : worker.jobs()) {
     const JobEntry& entry = *jobs_->Find(name);
-    WriteMembers(entry, worker, response);
+    WriteMembers(entry, worker, response, op);
     entry.attempt().rendezvous().AppendForeign(worker.id(), name,
                                                entry.attempt().number(),
                                                response->mutable_rendezvous());
@@ -35,7 +36,8 @@ void AssignmentWriter::Write(absl::Time now, WorkerState* told,
 
 void AssignmentWriter::WriteMembers(const JobEntry& entry,
                                     const WorkerState& worker,
-                                    v1::SynchronizeResponse* response) const {
+                                    v1::SynchronizeResponse* response,
+                                    Operation* op) const {
   const Attempt& attempt = entry.attempt();
   int32_t local_rank = 0;
   for (const GangMember& member : attempt.members()) {
@@ -46,16 +48,15 @@ void AssignmentWriter::WriteMembers(const JobEntry& entry,
     }
     if (attempt.IsWanted(member) &&
         member.RunsOn(worker.id(), worker.incarnation())) {
-      WriteAssignment(entry, member, worker, local, response->add_desired());
+      WriteAssignment(entry, member, worker, local, response->add_desired(),
+                      op);
     }
   }
 }
 
-void AssignmentWriter::WriteAssignment(const JobEntry& entry,
-                                       const GangMember& member,
-                                       const WorkerState& worker,
-                                       int32_t local_rank,
-                                       v1::MemberAssignment* assignment) const {
+void AssignmentWriter::WriteAssignment(
+    const JobEntry& entry, const GangMember& member, const WorkerState& worker,
+    int32_t local_rank, v1::MemberAssignment* assignment, Operation* op) const {
   const Attempt& attempt = entry.attempt();
   assignment->set_job(entry.name());
   assignment->set_attempt(attempt.number());
@@ -75,7 +76,7 @@ void AssignmentWriter::WriteAssignment(const JobEntry& entry,
   }
   if (member.number() != 0) return;
   assignment->set_finish(attempt.finishing());
-  peers_->AssignPeers(entry, worker, assignment);
+  peers_->AssignPeers(entry, worker, assignment, op);
 }
 
 void AssignmentWriter::WriteStartFrom(const JobEntry& entry,

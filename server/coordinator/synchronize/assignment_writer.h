@@ -4,6 +4,7 @@
 #include "comera/v1/worker_service.pb.h"
 #include "server/coordinator/job/coordinator_options.h"
 #include "server/coordinator/job/job_table.h"
+#include "server/coordinator/operation/operation.h"
 #include "server/coordinator/worker/checkpoint_peers.h"
 #include "server/coordinator/worker/worker_state.h"
 
@@ -19,16 +20,16 @@ class AssignmentWriter {
                    const CheckpointPeers* peers)
       : options_(options), jobs_(jobs), peers_(peers) {}
 
-  // Fills in the worker's answer at `now`.
-  void Write(absl::Time now, WorkerState* told,
-             v1::SynchronizeResponse* response) const;
+  // Fills in the worker's answer.
+  void Write(WorkerState* told, v1::SynchronizeResponse* response,
+             Operation* op) const;
 
  private:
   void WriteMembers(const JobEntry& entry, const WorkerState& worker,
-                    v1::SynchronizeResponse* response) const;
+                    v1::SynchronizeResponse* response, Operation* op) const;
   void WriteAssignment(const JobEntry& entry, const GangMember& member,
                        const WorkerState& worker, int32_t local_rank,
-                       v1::MemberAssignment* assignment) const;
+                       v1::MemberAssignment* assignment, Operation* op) const;
   // Names the other job's state that the job begins with.
   void WriteStartFrom(const JobEntry& entry,
                       v1::MemberAssignment* assignment) const;

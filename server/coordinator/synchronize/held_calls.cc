@@ -13,7 +13,7 @@ void HeldCalls::Hold(WorkerState& worker, int64_t call, absl::Time deadline) {
 void HeldCalls::Answer(WorkerState& worker, Operation* op) {
   if (!worker.held()) return;
   v1::SynchronizeResponse response;
-  assignments_->Write(op->now(), &worker, &response);
+  assignments_->Write(&worker, &response, op);
   const int64_t call = worker.ReleaseHeldCall(op->now());
   holders_.erase(call);
   op->effects().replies.push_back({call, std::move(response)});

@@ -99,7 +99,7 @@ void SynchronizeExchange::AnswerOrHold(const v1::SynchronizeRequest& request,
       std::min(FromProtoDuration(request.hold()), parts_.options->max_hold);
   if (HasAcks(response) || hold <= absl::ZeroDuration() ||
       request.seen_version() != worker.desired_version()) {
-    parts_.assignments->Write(op->now(), &worker, &response);
+    parts_.assignments->Write(&worker, &response, op);
     op->effects().replies.push_back({call, std::move(response)});
   } else {
     parts_.held_calls->Hold(worker, call, op->now() + hold);

@@ -16,12 +16,13 @@
 #include "common/seal.h"
 #include "proto/job_state.h"
 #include "proto/resource_names.h"
+#include "server/coordinator/job/state_holders.h"
 #include "server/coordinator/job/training_lineage.h"
 
 namespace comera::server {
 namespace {
 
-constexpr int kMaxSources = 16;
+constexpr size_t kMaxSources = 16;
 // Workers come and go in crowds.
 constexpr absl::Duration kAnnouncementInterval = absl::Seconds(2);
 
@@ -41,10 +42,14 @@ StateNumber NumberOf(const v1::HeldCheckpoint& held) {
   return {held.attempt(), held.step()};
 }
 
-StateNumber NewestOnDisk(const std::vector<v1::HeldCheckpoint>& held) {
+// The newest one there that the job's member 0 has announced.
+StateNumber NewestOnDisk(const std::vector<v1::HeldCheckpoint>& held,
+                         const v1::Job& job) {
   StateNumber newest = kNoState;
   for (const v1::HeldCheckpoint& one : held) {
-    if (one.place() != v1::HeldCheckpoint::DISK) continue;
+    if (one.place() != v1::HeldCheckpoint::DISK || !IsAnnounced(one, job)) {
+      continue;
+    }
     newest = std::max(newest, NumberOf(one));
   }
   return newest;
@@ -109,17 +114,27 @@ void CheckpointPeers::ApplyHeld(const v1::SynchronizeRequest& request,
                                 Operation* op) {
   WorkerState::Checkpoints held;
   std::vector<const v1::HeldCheckpoint*> listed;
+  std::set<std::string> jobs;
+  // A job's states come one after the other.
+  const v1::HeldCheckpoint* last = nullptr;
+  bool may_hold = false;
   for (const v1::HeldCheckpoint& one : request.checkpoints()) {
     if (one.place() == v1::HeldCheckpoint::DURABLE) {
       listed.push_back(&one);
-    } else {
-      held[one.job()].push_back(one);
+      continue;
     }
+    if (last == nullptr || last->job() != one.job()) {
+      const JobEntry* entry = jobs_->Find(one.job());
+      may_hold =
+          entry == nullptr || MayHoldStates(entry->record(), worker.id());
+      jobs.insert(one.job());
+    }
+    last = &one;
+    if (may_hold) held[one.job()].push_back(one);
   }
   const WorkerState::Checkpoints before =
       worker.SetCheckpoints(std::move(held));
-  std::set<std::string> jobs;
-  Report report = {worker, response, op, {}, {}, {}};
+  Report report = {worker, response, op, jobs, {}, {}, {}};
   for (const auto& [job, own] : before) {
     jobs.insert(job);
     report.held_before.insert(job);
@@ -129,18 +144,16 @@ void CheckpointPeers::ApplyHeld(const v1::SynchronizeRequest& request,
     if (holders.empty()) holders_.erase(job);
   }
   for (const auto& [job, own] : worker.checkpoints()) {
-    jobs.insert(job);
     holders_[job].insert(worker.id());
   }
   report.stored = store_.Apply(worker, listed, op->now());
   for (const auto& [job, gone] : report.stored.gone) jobs.insert(job);
   for (const std::string& name : jobs) ApplyToJob(name, &report);
-  // A job's states are listed one after the other.
-  const std::string* last = nullptr;
+  last = nullptr;
   for (const v1::HeldCheckpoint* one : listed) {
-    if (last != nullptr && *last == one->job()) continue;
-    last = &one->job();
-    if (jobs.count(*last) == 0) ApplyToJob(*last, &report);
+    if (last != nullptr && last->job() == one->job()) continue;
+    last = one;
+    if (jobs.count(one->job()) == 0) ApplyToJob(one->job(), &report);
   }
 }
 
@@ -154,11 +167,12 @@ void CheckpointPeers::ApplyToJob(const std::string& name, Report* report) {
   held.worker = worker.id();
   const auto own = worker.checkpoints().find(name);
   const bool holds = own != worker.checkpoints().end();
-  if (holds) {
-    held.held = own->second;
-    if (over || HoldsSpareCopies(*entry, worker)) {
-      report->response->add_ended_jobs(name);
-    }
+  if (holds) held.held = own->second;
+  // Whether its word counts or not, a worker may remove what it has of a job
+  // that is over.
+  if ((over && report->holds_now.count(name) > 0) ||
+      (!over && holds && HoldsSpareCopies(*entry, *report))) {
+    report->response->add_ended_jobs(name);
   }
   if (const auto gone = report->stored.gone.find(name);
       gone != report->stored.gone.end()) {
@@ -166,9 +180,10 @@ void CheckpointPeers::ApplyToJob(const std::string& name, Report* report) {
   }
   size_t listed = 0;
   std::vector<v1::HeldCheckpoint> stored =
-      store_.Find(name, report->stored.lister, &listed);
+      Stored(*entry, report->stored.lister, &listed);
   if (MayHaveExpired(listed, entry->job(), over)) {
-    ExpireStored(*entry, over, report, &stored, &held);
+    ExpireStored(*entry, over, report, &held);
+    stored = Stored(*entry);
   }
   AddStored(*entry, op->now(), std::move(stored), &held);
   if (UpdateHeld(held, over, &entry->mutable_job())) {
@@ -183,21 +198,31 @@ void CheckpointPeers::ApplyToJob(const std::string& name, Report* report) {
 }
 
 void CheckpointPeers::ExpireStored(const JobEntry& entry, bool over,
-                                   Report* report,
-                                   std::vector<v1::HeldCheckpoint>* stored,
-                                   HeldReport* held) {
+                                   Report* report, HeldReport* held) {
+  const std::string& name = entry.name();
+  const size_t lister = report->stored.lister;
   for (v1::HeldCheckpoint& expired :
-       ExpiredStates(store_.ListedBy(report->stored.lister, entry.name()),
-                     *stored, entry.lineage(), entry.job(), over)) {
-    if (!store_.MustDelete(entry.name(), expired, report->worker,
-                           report->op->now())) {
+       ExpiredStates(store_.ListedBy(lister, name),
+                     store_.ListedBy(lister, name, /*deleted=*/false),
+                     entry.lineage(), entry.job(), over)) {
+    if (!store_.MustDelete(name, expired, report->worker, report->op->now())) {
       continue;
     }
-    expired.set_job(entry.name());
+    expired.set_job(name);
     held->no_longer_durable.push_back(expired);
     *report->response->add_expired() = std::move(expired);
   }
-  *stored = store_.Find(entry.name());
+}
+
+std::vector<v1::HeldCheckpoint> CheckpointPeers::Stored(const JobEntry& entry,
+                                                        size_t lister,
+                                                        size_t* listed) const {
+  return store_.FindBelieved(
+      entry.name(), [&] { return StateHolders(entry.record()); },
+      [&](const v1::HeldCheckpoint& held) {
+        return IsAnnounced(held, entry.job());
+      },
+      lister, listed);
 }
 
 void CheckpointPeers::AddStored(const JobEntry& entry, absl::Time now,
@@ -224,7 +249,7 @@ void CheckpointPeers::ReviewStore(Operation* op) {
     // The report is no worker's, so that holders stay as they are.
     HeldReport held;
     held.no_longer_durable = std::move(gone);
-    AddStored(*entry, op->now(), store_.Find(name), &held);
+    AddStored(*entry, op->now(), Stored(*entry), &held);
     const bool over = AreOver(*entry, op->now(), &started_from);
     if (UpdateHeld(held, over, &entry->mutable_job())) {
       entry->MarkChanged(op);
@@ -266,36 +291,47 @@ bool CheckpointPeers::AreOver(const JobEntry& entry, absl::Time now,
 }
 
 bool CheckpointPeers::HoldsSpareCopies(const JobEntry& entry,
-                                       const WorkerState& worker) const {
+                                       const Report& report) const {
   if (!IsFinal(entry.state())) return false;
-  const auto& own = worker.checkpoints().at(entry.name());
+  const std::string& name = entry.name();
+  const v1::Job& job = entry.job();
+  const auto& own = report.worker.checkpoints().at(name);
+  std::vector<const WorkerState*> disks;
+  for (const std::string& id : StateRunners(entry.record())) {
+    const WorkerState* runner = workers_->Find(id);
+    if (runner != nullptr && runner->IsReachable() &&
+        runner->checkpoints().count(name) > 0) {
+      disks.push_back(runner);
+    }
+  }
   // Workers whose disks have the newest state keep all that they have, so that
   // no two of them leave it to each other.
   StateNumber newest = kNoState;
-  for (const WorkerState* holder : Holders(entry.name())) {
-    if (!holder->IsReachable()) continue;
-    newest =
-        std::max(newest, NewestOnDisk(holder->checkpoints().at(entry.name())));
+  for (const WorkerState* disk : disks) {
+    newest = std::max(newest, NewestOnDisk(disk->checkpoints().at(name), job));
   }
-  if (newest != kNoState && NewestOnDisk(own) == newest) return false;
+  if (newest != kNoState && NewestOnDisk(own, job) == newest) return false;
+  // A copy goes for ever, so it goes only for what member 0 has announced, and
+  // not by the word of workers that had nothing to do with the job.
   std::vector<StateNumber> safe;
-  for (const v1::HeldCheckpoint& stored : store_.Find(entry.name())) {
-    safe.push_back(NumberOf(stored));
-  }
-  for (const WorkerState* holder : Holders(entry.name())) {
-    const auto& held = holder->checkpoints().at(entry.name());
-    if (!holder->IsReachable() || NewestOnDisk(held) != newest) continue;
+  const auto add = [&](const v1::HeldCheckpoint& held) {
+    if (IsAnnounced(held, job)) safe.push_back(NumberOf(held));
+  };
+  std::vector<std::string> listers = StateRunners(entry.record());
+  listers.push_back(report.worker.id());
+  for (const auto& stored : store_.FindListedBy(name, listers)) add(stored);
+  for (const WorkerState* disk : disks) {
+    const auto& held = disk->checkpoints().at(name);
+    if (NewestOnDisk(held, job) != newest) continue;
     for (const v1::HeldCheckpoint& one : held) {
-      if (one.place() == v1::HeldCheckpoint::DISK) {
-        safe.push_back(NumberOf(one));
-      }
+      if (one.place() == v1::HeldCheckpoint::DISK) add(one);
     }
   }
   bool has_copies = false;
   for (const v1::HeldCheckpoint& held : own) {
     const bool copy = held.place() == v1::HeldCheckpoint::MEMORY;
     if (!copy && held.place() != v1::HeldCheckpoint::DISK) continue;
-    if (!IsSpare(held, safe, entry.job())) return false;
+    if (!IsSpare(held, safe, job)) return false;
     has_copies = has_copies || copy;
   }
   return has_copies;
@@ -317,24 +353,40 @@ std::vector<const WorkerState*> CheckpointPeers::Holders(
 
 void CheckpointPeers::AssignPeers(const JobEntry& entry,
                                   const WorkerState& worker,
-                                  v1::MemberAssignment* assignment) const {
+                                  v1::MemberAssignment* assignment,
+                                  Operation* op) const {
   AddReplicas(entry, worker, assignment);
+  for (const v1::Peer& replica : assignment->replicas()) {
+    jobs_->Find(entry.name())->NoteKeeper(replica.worker(), op);
+  }
   const bool elsewhere = !assignment->start_job().empty();
   if (!assignment->resume() && !elsewhere) return;
-  const JobEntry* source =
-      elsewhere ? jobs_->Find(assignment->start_job()) : &entry;
+  JobEntry* source =
+      jobs_->Find(elsewhere ? assignment->start_job() : entry.name());
   if (source == nullptr) return;
+  // What it fetches stays on its disk.
+  if (elsewhere) source->NoteKeeper(worker.id(), op);
+  const std::vector<std::string> runners = StateRunners(source->record());
+  std::vector<const WorkerState*> holders;
   for (const WorkerState* holder : Holders(source->name())) {
-    if (holder == &worker || !holder->IsReachable() ||
-        !holder->CanBeReachedFrom(worker.host()) ||
-        assignment->sources_size() >= kMaxSources) {
-      continue;
-    }
     const bool holds =
         assignment->has_start()
             ? holder->HoldsState(source->name(), assignment->start())
             : holder->HoldsCheckpoint(source->name());
-    if (holds) SetPeer(*source, *holder, assignment->add_sources());
+    if (holds && holder != &worker && holder->IsReachable() &&
+        holder->CanBeReachedFrom(worker.host())) {
+      holders.push_back(holder);
+    }
+  }
+  // Workers that ran the job come first: they have what they saved themselves.
+  std::stable_partition(
+      holders.begin(), holders.end(), [&](const WorkerState* holder) {
+        return std::find(runners.begin(), runners.end(), holder->id()) !=
+               runners.end();
+      });
+  if (holders.size() > kMaxSources) holders.resize(kMaxSources);
+  for (const WorkerState* holder : holders) {
+    SetPeer(*source, *holder, assignment->add_sources());
   }
 }
 

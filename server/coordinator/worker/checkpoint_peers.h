@@ -21,7 +21,14 @@
 namespace comera::server {
 
 // Knows which workers hold jobs' training states, and decides where member 0 of
-// a gang copies its checkpoints to and fetches them from. Not thread-safe.
+// a gang copies its checkpoints to and fetches them from.
+//
+// Workers do not trust one another, and a worker may say that it has states of
+// any job. Its word counts for jobs that were placed on it, or of which it was
+// told to keep or to fetch a state (MayHoldStates). Of the shared store, which
+// all workers list, more than one stranger must say the same (StoreListings).
+// What is removed for good is removed only for newer states that the job's own
+// member 0 has announced. Not thread-safe.
 class CheckpointPeers {
  public:
   // All must outlive it.
@@ -42,15 +49,19 @@ class CheckpointPeers {
   void ApplyHeld(const v1::SynchronizeRequest& request, WorkerState& worker,
                  v1::SynchronizeResponse* response, Operation* op);
   // Fills in the peers of member 0, which runs on `worker`. With
-  // `assignment->start()` its sources are those that hold that very state.
+  // `assignment->start()` its sources are those that hold that very state. The
+  // answer must not leave before the changed records are stored: they name who
+  // may hold states from now on.
   void AssignPeers(const JobEntry& entry, const WorkerState& worker,
-                   v1::MemberAssignment* assignment) const;
+                   v1::MemberAssignment* assignment, Operation* op) const;
   // The workers that by their newest reports, however old, have states of the
-  // job, or other files of it, on their disks or in their memories.
+  // job, or other files of it, on their disks or in their memories, and whose
+  // word counts.
   std::vector<const WorkerState*> Holders(const std::string& job) const;
-  // The job's states in the shared store, by what workers say.
-  std::vector<v1::HeldCheckpoint> Stored(const std::string& job) const {
-    return store_.Find(job);
+  // The job's states in the shared store, as far as what workers say of it is
+  // believed.
+  std::vector<v1::HeldCheckpoint> Stored(const JobEntry& entry) const {
+    return Stored(entry, StoreListings::kNobody, nullptr);
   }
 
   // The worker is known no more.
@@ -83,19 +94,24 @@ class CheckpointPeers {
     const WorkerState& worker;
     v1::SynchronizeResponse* const response;
     Operation* const op;
+    // Jobs of which it says that it has something there, whether its word
+    // counts or not.
+    std::set<std::string> holds_now;
     // Jobs of which the worker had something on its disk or in its memory by
     // its report before.
     std::set<std::string> held_before;
     StoreListings::Changes stored;
     StartedFrom started_from;
   };
+  // The same, and adds to `listed` how many states this lister lists.
+  std::vector<v1::HeldCheckpoint> Stored(const JobEntry& entry, size_t lister,
+                                         size_t* listed) const;
   // Brings the job in line with a report.
   void ApplyToJob(const std::string& name, Report* report);
   // Tells the worker which of the states that it lists are to be deleted from
-  // the store, and notes in `held` that they are gone. `stored` are the job's
-  // states in the store, and then those that are left.
+  // the store, and notes in `held` that they are gone.
   void ExpireStored(const JobEntry& entry, bool over, Report* report,
-                    std::vector<v1::HeldCheckpoint>* stored, HeldReport* held);
+                    HeldReport* held);
   // Adds the states in the store to `held`, but not one that an attempt could
   // not get.
   static void AddStored(const JobEntry& entry, absl::Time now,
@@ -116,7 +132,7 @@ class CheckpointPeers {
                StartedFrom* started_from) const;
   // Whether the worker has copies of an ended job's states in its memory, and
   // the job loses nothing with all that the worker has.
-  bool HoldsSpareCopies(const JobEntry& entry, const WorkerState& worker) const;
+  bool HoldsSpareCopies(const JobEntry& entry, const Report& report) const;
 
   const CoordinatorOptions* const options_;
   JobTable* const jobs_;

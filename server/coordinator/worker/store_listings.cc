@@ -3,6 +3,8 @@
 #include "server/coordinator/worker/store_listings.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "server/coordinator/job/training_lineage.h"
 
@@ -11,6 +13,10 @@ namespace {
 
 // A worker that was silent for longer may not have listed the store either.
 constexpr absl::Duration kLongBreak = absl::Minutes(5);
+// All reports of this time go by one count of the listers.
+constexpr absl::Duration kCountLasts = absl::Seconds(1);
+// One of so many workers may be the only one that can list the store.
+constexpr int kFew = 2;
 
 v1::HeldCheckpoint ToHeld(int64_t step, int64_t attempt) {
   v1::HeldCheckpoint held;
@@ -26,19 +32,27 @@ bool StoreListings::Lists(const State& state, size_t number) {
   return number < state.listers.size() && state.listers[number];
 }
 
-bool StoreListings::Add(size_t number, State* state) {
+bool StoreListings::ListsAny(const State& state,
+                             const std::vector<size_t>& numbers) {
+  return std::any_of(numbers.begin(), numbers.end(),
+                     [&](size_t number) { return Lists(state, number); });
+}
+
+bool StoreListings::Add(size_t number, State* state) const {
   if (Lists(*state, number)) return false;
   if (state->listers.size() <= number) state->listers.resize(number + 1);
   state->listers[number] = true;
   state->first = state->count == 0 ? number : std::min(state->first, number);
   ++state->count;
+  if (!workers_by_number_[number].empty()) ++state->current;
   return true;
 }
 
-bool StoreListings::Remove(size_t number, State* state) {
+bool StoreListings::Remove(size_t number, State* state) const {
   if (!Lists(*state, number)) return false;
   state->listers[number] = false;
   --state->count;
+  if (!workers_by_number_[number].empty()) --state->current;
   while (state->count > 0 && !state->listers[state->first]) ++state->first;
   return true;
 }
@@ -65,9 +79,39 @@ bool StoreListings::IsAway(size_t number) const {
   return worker == nullptr || worker->lost();
 }
 
+void StoreListings::CountListers(absl::Time now) {
+  if (now - counted_ < kCountLasts) return;
+  counted_ = now;
+  listers_there_ =
+      std::count_if(current_.begin(), current_.end(), [&](const auto& one) {
+        return one.second.count > 0 && !IsAway(one.second.number);
+      });
+}
+
+bool StoreListings::AreFewThere() const {
+  int there = 0;
+  for (const auto& [id, worker] : workers_->workers()) {
+    if (worker.IsReachable() && ++there > kFew) return false;
+  }
+  return true;
+}
+
+std::vector<size_t> StoreListings::NumbersOf(
+    const std::vector<std::string>& workers) const {
+  std::vector<size_t> numbers;
+  for (const std::string& worker : workers) {
+    for (const Listers* listers : {&current_, &former_}) {
+      const auto known = listers->find(worker);
+      if (known != listers->end()) numbers.push_back(known->second.number);
+    }
+  }
+  return numbers;
+}
+
 StoreListings::Changes StoreListings::Apply(
     const WorkerState& worker,
     const std::vector<const v1::HeldCheckpoint*>& listed, absl::Time now) {
+  CountListers(now);
   Changes changes;
   auto known = current_.find(worker.id());
   if (known != current_.end() && known->second.life != worker.life()) {
@@ -110,7 +154,9 @@ StoreListings::Changes StoreListings::Apply(
     if (state.deleter == worker.id()) state.deleter.clear();
   }
   if (same < lister.count) Drop(lister.number, &changes);
+  if (lister.count == 0 && count > 0) ++listers_there_;
   lister.count = count;
+  few_there_ = AreFewThere();
   return changes;
 }
 
@@ -209,15 +255,44 @@ StoreListings::States StoreListings::Review(absl::Time now) {
   return gone;
 }
 
-std::vector<v1::HeldCheckpoint> StoreListings::Find(const std::string& job,
-                                                    size_t lister,
-                                                    size_t* listed) const {
+std::vector<v1::HeldCheckpoint> StoreListings::FindBelieved(
+    const std::string& job,
+    absl::FunctionRef<std::vector<std::string>()> trusted,
+    absl::FunctionRef<bool(const v1::HeldCheckpoint&)> is_announced,
+    size_t lister, size_t* listed) const {
   std::vector<v1::HeldCheckpoint> found;
   const auto states = jobs_.find(job);
   if (states == jobs_.end()) return found;
+  const size_t half = (listers_there_ + 1) / 2;
+  std::optional<std::vector<size_t>> numbers;
   for (const auto& [key, state] : states->second) {
     if (listed != nullptr && Lists(state, lister)) ++*listed;
-    if (state.deleter.empty()) found.push_back(ToHeld(key.first, key.second));
+    if (!state.deleter.empty()) continue;
+    v1::HeldCheckpoint held = ToHeld(key.first, key.second);
+    bool believed = state.current >= std::max<size_t>(2, half);
+    if (!believed && few_there_) {
+      believed =
+          state.current >= std::max<size_t>(1, half) && is_announced(held);
+    }
+    if (!believed) {
+      if (!numbers) numbers = NumbersOf(trusted());
+      believed = ListsAny(state, *numbers);
+    }
+    if (believed) found.push_back(std::move(held));
+  }
+  return found;
+}
+
+std::vector<v1::HeldCheckpoint> StoreListings::FindListedBy(
+    const std::string& job, const std::vector<std::string>& workers) const {
+  std::vector<v1::HeldCheckpoint> found;
+  const auto states = jobs_.find(job);
+  if (states == jobs_.end()) return found;
+  const std::vector<size_t> numbers = NumbersOf(workers);
+  for (const auto& [key, state] : states->second) {
+    if (state.deleter.empty() && ListsAny(state, numbers)) {
+      found.push_back(ToHeld(key.first, key.second));
+    }
   }
   return found;
 }
@@ -237,13 +312,16 @@ bool StoreListings::Contains(const std::string& job,
   return false;
 }
 
-std::vector<v1::HeldCheckpoint> StoreListings::ListedBy(
-    size_t lister, const std::string& job) const {
+std::vector<v1::HeldCheckpoint> StoreListings::ListedBy(size_t lister,
+                                                        const std::string& job,
+                                                        bool deleted) const {
   std::vector<v1::HeldCheckpoint> listed;
   const auto states = jobs_.find(job);
   if (states == jobs_.end()) return listed;
   for (const auto& [key, state] : states->second) {
-    if (Lists(state, lister)) listed.push_back(ToHeld(key.first, key.second));
+    if (Lists(state, lister) && (deleted || state.deleter.empty())) {
+      listed.push_back(ToHeld(key.first, key.second));
+    }
   }
   return listed;
 }

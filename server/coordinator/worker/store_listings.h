@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "comera/v1/worker_service.pb.h"
 #include "server/coordinator/worker/worker_table.h"
@@ -18,6 +19,9 @@ namespace comera::server {
 // What workers say is in the shared store of checkpoints. They all list the
 // same store, so each state is kept once, with a bit for each worker that lists
 // it: what one report costs does not grow with the number of workers.
+//
+// A worker may say what it likes, so nothing is believed on one stranger's word
+// (FindBelieved).
 //
 // A listing is not told with its time. A worker that was heard for kWordLasts
 // has listed the store since another one was lost, and its word ends that of
@@ -44,7 +48,7 @@ class StoreListings {
     // By job: what the worker lists no more, and nobody else does whose word
     // counts.
     States gone;
-    // The worker's number, for Find and ListedBy.
+    // The worker's number, for ListedBy.
     size_t lister = kNobody;
   };
 
@@ -62,15 +66,27 @@ class StoreListings {
   // job. To be called now and then.
   States Review(absl::Time now);
 
-  // The job's states in the store, without those that somebody was told to
-  // delete. Adds to `listed` how many this lister lists, deleted or not.
-  std::vector<v1::HeldCheckpoint> Find(const std::string& job,
-                                       size_t lister = kNobody,
-                                       size_t* listed = nullptr) const;
+  // The job's states that are believed to be in the store, without those that
+  // somebody was told to delete. One of `trusted`, which is asked for where
+  // others do not do, lists the state or did; or at least half of the workers
+  // that list anything do, and at least two. Where no more than two workers are
+  // there at all, one is enough for a state that was announced. Adds to
+  // `listed` how many states this lister lists, deleted or not.
+  std::vector<v1::HeldCheckpoint> FindBelieved(
+      const std::string& job,
+      absl::FunctionRef<std::vector<std::string>()> trusted,
+      absl::FunctionRef<bool(const v1::HeldCheckpoint&)> is_announced,
+      size_t lister = kNobody, size_t* listed = nullptr) const;
+  // The job's states that one of these workers lists or did list, with the same
+  // exception.
+  std::vector<v1::HeldCheckpoint> FindListedBy(
+      const std::string& job, const std::vector<std::string>& workers) const;
   bool Contains(const std::string& job, const v1::HeldCheckpoint& held) const;
-  // What this lister lists of the job, deleted or not.
+  // What this lister lists of the job; `deleted`: also what somebody was told
+  // to delete.
   std::vector<v1::HeldCheckpoint> ListedBy(size_t lister,
-                                           const std::string& job) const;
+                                           const std::string& job,
+                                           bool deleted = true) const;
   // No job needs the state, which the worker lists. Returns whether this worker
   // is the one to delete it: one is enough, as long as that one is there and
   // the state goes. From now on the state does not count.
@@ -85,6 +101,8 @@ class StoreListings {
     std::vector<bool> listers;
     size_t count = 0;
     size_t first = 0;
+    // How many of them are current ones.
+    size_t current = 0;
     // The report that listed it last.
     int64_t report = 0;
     // The worker that was told to delete it, and when; empty: none.
@@ -104,12 +122,19 @@ class StoreListings {
   using Listers = std::map<std::string, Lister>;
 
   static bool Lists(const State& state, size_t number);
-  static bool Add(size_t number, State* state);
-  static bool Remove(size_t number, State* state);
+  static bool ListsAny(const State& state, const std::vector<size_t>& numbers);
+  bool Add(size_t number, State* state) const;
+  bool Remove(size_t number, State* state) const;
   size_t NewNumber(const std::string& worker);
   // Nobody has listed anything under it any more.
   void FreeNumber(size_t number);
   bool IsAway(size_t number) const;
+  // Counts the current listers that are there, once in a while.
+  void CountListers(absl::Time now);
+  // Whether there are no more than two workers.
+  bool AreFewThere() const;
+  // The numbers of these workers, and of what they said before.
+  std::vector<size_t> NumbersOf(const std::vector<std::string>& workers) const;
   // Takes the states off the lister that the newest report does not list.
   void Drop(size_t number, Changes* changes);
   // Removes from what is gone what is there under an unknown attempt.
@@ -123,6 +148,9 @@ class StoreListings {
   std::vector<std::string> workers_by_number_;
   std::vector<size_t> free_numbers_;
   int64_t reports_ = 0;
+  size_t listers_there_ = 0;
+  bool few_there_ = true;
+  absl::Time counted_ = absl::InfinitePast();
 };
 
 }  // namespace comera::server

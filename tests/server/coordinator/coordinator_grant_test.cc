@@ -180,7 +180,9 @@ TEST_F(GrantTest, OnlyMember0OfAResumedJobMayReadItsState) {
   w1_.slots = w2_.slots = 1;
   w3_.slots = 0;
   SyncAll();
-  const std::string job = h_.Submit(2);
+  v1::JobSpec spec = TestSpec(2);
+  spec.mutable_checkpoint()->set_replicas(2);
+  const std::string job = h_.Submit(spec);
   h_.Follow(w1_, kRunning);
   h_.Follow(w2_, kRunning);
   ASSERT_EQ(h_.job(job).state(), v1::RUNNING);

@@ -10,8 +10,10 @@
 
 namespace comera::server {
 
-JobEntry& CoordinatorParts::AddJob(const std::string& id, int processes) {
+JobEntry& CoordinatorParts::AddJob(const std::string& id, int processes,
+                                   const std::vector<std::string>& runners) {
   JobRecord record;
+  for (const std::string& worker : runners) record.add_state_runners(worker);
   record.set_serial(jobs.last_serial() + 1);
   v1::Job& job = *record.mutable_job();
   job.set_name(JobName(id));

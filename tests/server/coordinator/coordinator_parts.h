@@ -42,8 +42,10 @@ struct CoordinatorParts {
   AssignmentWriter assignments{&options, &jobs, &peers};
   HeldCalls held_calls{&workers, &assignments};
 
-  // A queued job of this many members, named jobs/{id}.
-  JobEntry& AddJob(const std::string& id, int processes = 2);
+  // A queued job of this many members, named jobs/{id}, which has run on these
+  // workers.
+  JobEntry& AddJob(const std::string& id, int processes = 2,
+                   const std::vector<std::string>& runners = {});
   // A worker of host `id` that has just reported, in incarnation i1.
   WorkerState& AddWorker(const std::string& id, int slots = 2);
   // A job that is placed on slots 0, 1, ... of one worker, which must exist.

@@ -71,9 +71,12 @@ class StartTest : public CoordinatorTest {
     worker.reports.clear();
   }
 
-  // The job runs on w1 and has saved a checkpoint of step 2000 there.
+  // The job runs on w1 and has saved a checkpoint of step 2000 there. w2 was
+  // told to keep copies.
   void RunTo2000() {
     name_ = RunningJob();
+    ASSERT_OK(h_.Sync(w2_));
+    ASSERT_OK(h_.Sync(w1_));
     Save(w1_, 1, 1, 2000);
   }
 

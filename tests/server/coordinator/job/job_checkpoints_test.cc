@@ -159,6 +159,31 @@ TEST_F(JobCheckpointsTest, WhatIsListedBeyondWhatIsKeptChangesNothing) {
   EXPECT_FALSE(job_.checkpoints(0).durable());
 }
 
+TEST_F(JobCheckpointsTest, OnlyForAnnouncedStatesDoOthersGo) {
+  job_.set_attempt(1);
+  Save(20);
+  AttemptStarts starts;
+  const auto expired = [&](const std::vector<v1::HeldCheckpoint>& all) {
+    std::vector<int64_t> steps;
+    for (const v1::HeldCheckpoint& held : ExpiredStates(
+             all, all, TrainingLineage(&starts), job_, /*over=*/false)) {
+      steps.push_back(held.step());
+    }
+    return steps;
+  };
+  std::vector<v1::HeldCheckpoint> all = {Held(10, kDurable), Held(20, kDurable),
+                                         Held(800, kDurable),
+                                         Held(900, kDurable, 0)};
+  EXPECT_THAT(expired(all), IsEmpty());
+  // One state with and without its attempt is one.
+  all.push_back(Held(20, kDurable, 0));
+  EXPECT_THAT(expired(all), IsEmpty());
+  Save(30);
+  EXPECT_THAT(expired(all), IsEmpty());
+  all.push_back(Held(30, kDurable));
+  EXPECT_THAT(expired(all), ElementsAre(10));
+}
+
 TEST_F(JobCheckpointsTest, TheFileOfAnotherAttemptIsAnotherState) {
   Save(10, 2);
   EXPECT_TRUE(Report("w1", {Held(10, kDisk, 1)}));

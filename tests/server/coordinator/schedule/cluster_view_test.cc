@@ -80,7 +80,7 @@ TEST_F(ClusterViewTest, QueuedJobsPreferTheirLastWorkers) {
 }
 
 TEST_F(ClusterViewTest, AJobThatWaitsForItsCheckpointIsNotThere) {
-  JobEntry& entry = parts_.AddJob("a");
+  JobEntry& entry = parts_.AddJob("a", 2, {"w1"});
   entry.mutable_job().set_attempt(1);
   entry.mutable_job().add_checkpoints()->add_workers("w1");
   EXPECT_EQ(View().PositionOf(entry), -1);

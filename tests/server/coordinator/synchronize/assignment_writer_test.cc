@@ -21,8 +21,8 @@ class AssignmentWriterTest : public ::testing::Test {
 
   v1::SynchronizeResponse Write(const std::string& worker) {
     v1::SynchronizeResponse response;
-    parts_.assignments.Write(parts_.now, parts_.workers.Find(worker),
-                             &response);
+    Operation op(parts_.now, &parts_.effects);
+    parts_.assignments.Write(parts_.workers.Find(worker), &response, &op);
     return response;
   }
 

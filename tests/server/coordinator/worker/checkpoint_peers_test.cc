@@ -24,7 +24,20 @@ class CheckpointPeersTest : public ::testing::Test {
     }
   }
 
-  // Worker `id` reports that it holds the job's state of this step.
+  // A job that has run on all workers.
+  JobEntry& AddJob(const std::string& id) {
+    return parts_.AddJob(id, 2, {"w1", "w2", "w3"});
+  }
+  // The job's member 0, which has begun, has saved a checkpoint.
+  void Announce(int64_t step, int64_t attempt, JobEntry* entry) {
+    v1::CheckpointSaved saved;
+    saved.set_step(step);
+    DropStale(entry->lineage(), &entry->mutable_job());
+    RecordSaved(saved, attempt, "w1", parts_.now, &entry->mutable_job());
+  }
+
+  // Worker `id`, which was told to keep the job's states, reports that it holds
+  // the one of this step.
   v1::SynchronizeResponse Hold(
       const std::string& id, const std::string& job, int64_t step,
       v1::HeldCheckpoint::Place place = v1::HeldCheckpoint::MEMORY,
@@ -46,14 +59,20 @@ class CheckpointPeersTest : public ::testing::Test {
     }
     v1::SynchronizeResponse response;
     Operation op(parts_.now, &parts_.effects);
+    if (JobEntry* entry = parts_.jobs.Find(job)) entry->NoteKeeper(id, &op);
     parts_.peers.ApplyHeld(request, *parts_.workers.Find(id), &response, &op);
     return response;
   }
 
+  void AssignTo(const JobEntry& entry, v1::MemberAssignment* assignment) {
+    Operation op(parts_.now, &parts_.effects);
+    parts_.peers.AssignPeers(entry, *parts_.workers.Find("w1"), assignment,
+                             &op);
+  }
   v1::MemberAssignment Assign(const JobEntry& entry, bool resume) {
     v1::MemberAssignment assignment;
     assignment.set_resume(resume);
-    parts_.peers.AssignPeers(entry, *parts_.workers.Find("w1"), &assignment);
+    AssignTo(entry, &assignment);
     return assignment;
   }
 
@@ -91,7 +110,7 @@ TEST_F(CheckpointPeersTest, ReplicasAreAsManyOthersAsTheJobWants) {
 }
 
 TEST_F(CheckpointPeersTest, WorkersNeedNotKeepTheStatesOfEndedJobs) {
-  JobEntry& entry = parts_.AddJob("a");
+  JobEntry& entry = AddJob("a");
   EXPECT_THAT(Hold("w2", "jobs/a", 10).ended_jobs(), IsEmpty());
   Operation op(parts_.now, &parts_.effects);
   entry.End(v1::SUCCEEDED, "", &op);
@@ -99,7 +118,7 @@ TEST_F(CheckpointPeersTest, WorkersNeedNotKeepTheStatesOfEndedJobs) {
 }
 
 TEST_F(CheckpointPeersTest, WhatMayBeResumedKeepsItsStatesForAWhile) {
-  JobEntry& entry = parts_.AddJob("a");
+  JobEntry& entry = AddJob("a");
   const std::vector<v1::HeldCheckpoint::Place> both = {
       v1::HeldCheckpoint::DISK, v1::HeldCheckpoint::DURABLE};
   for (const v1::JobState state : {v1::FAILED, v1::CANCELLED}) {
@@ -124,7 +143,8 @@ TEST_F(CheckpointPeersTest, WhatMayBeResumedKeepsItsStatesForAWhile) {
 }
 
 TEST_F(CheckpointPeersTest, AnEndedJobsCopiesGoOnceADiskHasTheirStates) {
-  JobEntry& entry = parts_.AddJob("a");
+  JobEntry& entry = AddJob("a");
+  Announce(10, 1, &entry);
   Hold("w1", "jobs/a", 10, v1::HeldCheckpoint::DISK, /*attempt=*/1);
   const auto copy_goes = [&](int64_t step) {
     return Hold("w2", "jobs/a", step, v1::HeldCheckpoint::MEMORY, 1)
@@ -153,7 +173,8 @@ TEST_F(CheckpointPeersTest, AnEndedJobsCopiesGoOnceADiskHasTheirStates) {
 }
 
 TEST_F(CheckpointPeersTest, WorkersDoNotLeaveAnEndedJobsStatesToEachOther) {
-  JobEntry& entry = parts_.AddJob("a");
+  JobEntry& entry = AddJob("a");
+  Announce(20, 1, &entry);
   // The job has run on both, and each has copies for the other.
   const auto goes = [&](const std::string& id, int64_t on_disk, int64_t copy) {
     v1::SynchronizeRequest request = parts_.Report(id);
@@ -182,7 +203,7 @@ TEST_F(CheckpointPeersTest, WorkersDoNotLeaveAnEndedJobsStatesToEachOther) {
 }
 
 TEST_F(CheckpointPeersTest, StatesOfASweepsJobGoAtItsEndUnlessAJobStartsThere) {
-  JobEntry& entry = parts_.AddJob("a");
+  JobEntry& entry = AddJob("a");
   entry.mutable_job().set_sweep("sweeps/s");
   Operation op(parts_.now, &parts_.effects);
   entry.End(v1::CANCELLED, "", &op);
@@ -236,7 +257,7 @@ TEST_F(CheckpointPeersTest, AnotherJobsStateComesFromThoseThatHoldIt) {
   v1::MemberAssignment assignment;
   assignment.set_start_job("jobs/b");
   assignment.mutable_start()->set_step(10);
-  parts_.peers.AssignPeers(entry, *parts_.workers.Find("w1"), &assignment);
+  AssignTo(entry, &assignment);
   ASSERT_THAT(assignment.sources(), SizeIs(1));
   EXPECT_EQ(assignment.sources(0).worker(), "w2");
 }
@@ -249,13 +270,13 @@ TEST_F(CheckpointPeersTest, SourcesHoldTheVeryStateToStartFrom) {
   assignment.set_resume(true);
   assignment.mutable_start()->set_attempt(1);
   assignment.mutable_start()->set_step(20);
-  parts_.peers.AssignPeers(entry, *parts_.workers.Find("w1"), &assignment);
+  AssignTo(entry, &assignment);
   ASSERT_THAT(assignment.sources(), SizeIs(1));
   EXPECT_EQ(assignment.sources(0).worker(), "w3");
 }
 
 TEST_F(CheckpointPeersTest, KnowsWhoHoldsStatesOfAJob) {
-  parts_.AddJob("a");
+  AddJob("a");
   EXPECT_THAT(parts_.peers.Holders("jobs/a"), IsEmpty());
   Hold("w2", "jobs/a", 10);
   EXPECT_THAT(parts_.peers.Holders("jobs/a"),
@@ -267,17 +288,17 @@ TEST_F(CheckpointPeersTest, KnowsWhoHoldsStatesOfAJob) {
 // All workers list the store, and what one of them is answered must not depend
 // on how many they are.
 TEST_F(CheckpointPeersTest, WhoListsTheStoreHoldsNothing) {
-  parts_.AddJob("a");
+  AddJob("a");
   for (const char* id : {"w1", "w2", "w3"}) {
     Hold(id, "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
   }
   EXPECT_THAT(parts_.peers.Holders("jobs/a"), IsEmpty());
-  ASSERT_THAT(parts_.peers.Stored("jobs/a"), SizeIs(1));
-  EXPECT_EQ(parts_.peers.Stored("jobs/a")[0].step(), 10);
+  ASSERT_THAT(parts_.peers.Stored(*parts_.jobs.Find("jobs/a")), SizeIs(1));
+  EXPECT_EQ(parts_.peers.Stored(*parts_.jobs.Find("jobs/a"))[0].step(), 10);
 }
 
 TEST_F(CheckpointPeersTest, OneWorkerDeletesAState) {
-  JobEntry& entry = parts_.AddJob("a");
+  JobEntry& entry = AddJob("a");
   entry.mutable_job().add_checkpoints()->set_step(10);
   const auto told = [&](const std::string& id) {
     const auto answer = Hold(id, "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
@@ -285,13 +306,13 @@ TEST_F(CheckpointPeersTest, OneWorkerDeletesAState) {
     return answer.expired_size() == 1;
   };
   EXPECT_FALSE(told("w1") || told("w2") || told("w3"));
-  EXPECT_THAT(parts_.peers.Stored("jobs/a"), SizeIs(1));
+  EXPECT_THAT(parts_.peers.Stored(*parts_.jobs.Find("jobs/a")), SizeIs(1));
   Operation op(parts_.now, &parts_.effects);
   entry.End(v1::SUCCEEDED, "", &op);
   EXPECT_TRUE(told("w2"));
   // It is as good as gone, whatever others listed before.
   EXPECT_FALSE(told("w1") || told("w3"));
-  EXPECT_THAT(parts_.peers.Stored("jobs/a"), IsEmpty());
+  EXPECT_THAT(parts_.peers.Stored(*parts_.jobs.Find("jobs/a")), IsEmpty());
   EXPECT_THAT(entry.job().checkpoints(), IsEmpty());
   // The answer was lost.
   EXPECT_TRUE(told("w2"));
@@ -309,7 +330,7 @@ TEST_F(CheckpointPeersTest, OneWorkerDeletesAState) {
 }
 
 TEST_F(CheckpointPeersTest, AStateLeavesTheStoreWhenNobodySaysThatItIsThere) {
-  JobEntry& entry = parts_.AddJob("a");
+  JobEntry& entry = AddJob("a");
   entry.mutable_job().add_checkpoints()->set_step(10);
   const auto durable = [&] { return entry.job().checkpoints(0).durable(); };
   Hold("w2", "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
@@ -326,7 +347,7 @@ TEST_F(CheckpointPeersTest, AStateLeavesTheStoreWhenNobodySaysThatItIsThere) {
 }
 
 TEST_F(CheckpointPeersTest, ANewerListingEndsTheWordOfALostWorker) {
-  JobEntry& entry = parts_.AddJob("a");
+  JobEntry& entry = AddJob("a");
   entry.mutable_job().add_checkpoints()->set_step(10);
   Hold("w2", "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
   Hold("w3", "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
@@ -334,7 +355,7 @@ TEST_F(CheckpointPeersTest, ANewerListingEndsTheWordOfALostWorker) {
   // It was there, and is there no more.
   Hold("w2", "jobs/a", 20, v1::HeldCheckpoint::DURABLE);
   EXPECT_FALSE(entry.job().checkpoints(0).durable());
-  EXPECT_THAT(parts_.peers.Stored("jobs/a"), SizeIs(1));
+  EXPECT_THAT(parts_.peers.Stored(*parts_.jobs.Find("jobs/a")), SizeIs(1));
   // Back from a broken link, it has not listed the store again.
   Hold("w3", "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
   EXPECT_TRUE(entry.job().checkpoints(0).durable());
@@ -342,7 +363,7 @@ TEST_F(CheckpointPeersTest, ANewerListingEndsTheWordOfALostWorker) {
 
 TEST_F(CheckpointPeersTest,
        ALostWorkersWordEndsOnceAnotherMustHaveListedSince) {
-  JobEntry& entry = parts_.AddJob("a");
+  JobEntry& entry = AddJob("a");
   entry.mutable_job().add_checkpoints()->set_step(10);
   const auto durable = [&] { return entry.job().checkpoints(0).durable(); };
   // w1 has listed the store before w3 stored the state.
@@ -357,14 +378,14 @@ TEST_F(CheckpointPeersTest,
   parts_.now += absl::Minutes(6);
   List("w1", "jobs/b", 1, StoreListings::kWordLasts);
   EXPECT_TRUE(durable());
-  EXPECT_THAT(parts_.peers.Stored("jobs/a"), SizeIs(1));
+  EXPECT_THAT(parts_.peers.Stored(*parts_.jobs.Find("jobs/a")), SizeIs(1));
   List("w1", "jobs/b", 1, absl::Minutes(4));
   EXPECT_FALSE(durable());
-  EXPECT_THAT(parts_.peers.Stored("jobs/a"), IsEmpty());
+  EXPECT_THAT(parts_.peers.Stored(*parts_.jobs.Find("jobs/a")), IsEmpty());
 }
 
 TEST_F(CheckpointPeersTest, WhatARestartedWorkerDoesNotFindAgainIsGone) {
-  JobEntry& entry = parts_.AddJob("a");
+  JobEntry& entry = AddJob("a");
   entry.mutable_job().add_checkpoints()->set_step(10);
   Hold("w2", "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
   parts_.workers.Find("w2")->ReplaceIncarnation("i2");
@@ -375,9 +396,12 @@ TEST_F(CheckpointPeersTest, WhatARestartedWorkerDoesNotFindAgainIsGone) {
 }
 
 TEST_F(CheckpointPeersTest, OnlyTheCoordinatorExpiresStatesOfTheStore) {
-  JobEntry& entry = parts_.AddJob("a");
+  JobEntry& entry = AddJob("a");
   entry.mutable_job().set_attempt(4);
   entry.mutable_job().mutable_spec()->mutable_checkpoint()->set_keep(2);
+  const auto announce = [&](int64_t attempt, int64_t step) {
+    Announce(step, attempt, &entry);
+  };
   // The steps, with their attempts, that the answer to w2 deletes.
   const auto expired = [&](const std::vector<std::pair<int, int>>& stored) {
     v1::SynchronizeRequest request = parts_.Report("w2");
@@ -398,7 +422,12 @@ TEST_F(CheckpointPeersTest, OnlyTheCoordinatorExpiresStatesOfTheStore) {
     return told;
   };
   using Steps = std::vector<std::pair<int, int>>;
+  announce(1, 100);
+  announce(1, 200);
   EXPECT_EQ(expired({{1, 100}, {1, 200}}), Steps());
+  // Nobody has announced it.
+  EXPECT_EQ(expired({{1, 100}, {1, 200}, {1, 300}}), Steps());
+  announce(1, 300);
   EXPECT_EQ(expired({{1, 100}, {1, 200}, {1, 300}}), Steps({{1, 100}}));
   // What was cut off saves late: attempt 4 began before.
   v1::TrainingStateKey start;
@@ -408,22 +437,29 @@ TEST_F(CheckpointPeersTest, OnlyTheCoordinatorExpiresStatesOfTheStore) {
   entry.RecordStart(start);
   entry.mutable_job().set_attempt(4);
   EXPECT_EQ(expired({{1, 200}, {3, 900}}), Steps());
+  announce(4, 250);
   EXPECT_EQ(expired({{1, 200}, {3, 900}, {4, 250}}), Steps({{3, 900}}));
   // The job began anew, and its low steps are the ones that count.
   entry.RecordStart(v1::TrainingStateKey());
   entry.mutable_job().set_attempt(5);
+  announce(5, 10);
+  announce(5, 20);
   EXPECT_EQ(expired({{4, 250}, {5, 10}, {5, 20}}), Steps({{4, 250}}));
+  announce(5, 30);
   EXPECT_EQ(expired({{5, 10}, {5, 20}, {6, 5}, {5, 30}}), Steps({{5, 10}}));
-  // Another worker knows of newer ones.
+  // Another worker says that there is a newer one. Whoever deletes the others
+  // must have seen it.
+  announce(5, 40);
   Hold("w3", "jobs/a", 40, v1::HeldCheckpoint::DURABLE, /*attempt=*/5);
-  EXPECT_EQ(expired({{5, 10}, {5, 20}, {5, 30}}).size(), 2u);
+  EXPECT_EQ(expired({{5, 10}, {5, 20}, {5, 30}}), Steps({{5, 10}}));
+  EXPECT_EQ(expired({{5, 20}, {5, 30}, {5, 40}}), Steps({{5, 20}}));
   Operation op(parts_.now, &parts_.effects);
   entry.End(v1::SUCCEEDED, "", &op);
   EXPECT_EQ(expired({{5, 20}, {5, 30}}), Steps({{5, 20}, {5, 30}}));
 }
 
 TEST_F(CheckpointPeersTest, ARestartedWorkerTakesNothingOutOfTheStore) {
-  JobEntry& entry = parts_.AddJob("a");
+  JobEntry& entry = AddJob("a");
   entry.mutable_job().add_checkpoints()->set_step(10);
   Hold("w2", "jobs/a", 10, v1::HeldCheckpoint::DURABLE);
   parts_.workers.Find("w2")->ReplaceIncarnation("i2");
