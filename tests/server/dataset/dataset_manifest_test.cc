@@ -84,6 +84,27 @@ TEST(DatasetManifestTest, RefusesHostileFiles) {
   refused(files, Code::kInvalidArgument, "files[0].sha256");
 }
 
+// Between a file and what claims to be in it there may be many that sort
+// between them.
+TEST(DatasetManifestTest, NoFileIsAFolderWhateverLiesBetween) {
+  const auto check = [](const std::vector<std::string>& paths) {
+    return MakeManifest(Files(paths), ManifestLimits()).status();
+  };
+  EXPECT_OK(check({"a", "a-b", "a-b-c", "a.", "a0/x", "a0.x", "b/a", "b/ab"}));
+  EXPECT_OK(check({"a/b", "a/b.c", "a/bc/d", "ab"}));
+  for (const std::vector<std::string>& paths :
+       {std::vector<std::string>{"a", "a-b", "a-b-c", "a/c"},
+        {"a", "a!", "a!!", "a!/x", "b"},
+        {"x/y", "x/y-", "x/y/z/w"},
+        {"a", "a.b/c", "a/b/c/d"}}) {
+    EXPECT_THAT(check(paths), StatusIs(Code::kInvalidArgument,
+                                       HasSubstr("is a file, and the folder")));
+  }
+  EXPECT_THAT(
+      check({"a/b", "a/b-c", "a/b"}),
+      StatusIs(Code::kInvalidArgument, HasSubstr("a/b is there twice")));
+}
+
 TEST(DatasetManifestTest, DamagedBytesAreNone) {
   EXPECT_THAT(ParseManifest("\xff\xff"), StatusIs(Code::kDataLoss));
 }
