@@ -64,6 +64,14 @@ class Caller {
   // ResourceExhausted.
   virtual absl::Status ChargeUpload() { return absl::OkStatus(); }
 
+  // Counts a change of datasets as waiting until what this returns goes.
+  // `bytes`: the size of its request. ResourceExhausted: that is too large, or,
+  // with RetryInfo, too many changes wait.
+  virtual absl::StatusOr<std::shared_ptr<const void>> HoldDatasetChange(
+      size_t bytes) const {
+    return std::shared_ptr<const void>();
+  }
+
   // Check(kUse) for what `owner` created, Check(kAdminister) for others'.
   absl::Status CheckOwner(const std::string& owner,
                           const std::string& queue) const {

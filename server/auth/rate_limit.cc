@@ -87,6 +87,40 @@ void UserLimits::CloseUpload(const std::string& user) {
   --Find(user).uploads;
 }
 
+absl::Status UserLimits::OpenDatasetChange(const std::string& user,
+                                           int64_t bytes) {
+  if (bytes > options_.max_dataset_request_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the request has ", bytes, " bytes, of at most ",
+                     options_.max_dataset_request_bytes));
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  User& one = Find(user);
+  if (one.dataset_changes >= options_.max_dataset_changes ||
+      one.dataset_change_bytes + bytes > options_.max_dataset_change_bytes) {
+    ++refusals_.dataset_changes;
+    return TryAgainAfter(
+        absl::Seconds(1),
+        absl::StrCat(user, " has ", one.dataset_changes,
+                     " changes of datasets waiting, with ",
+                     one.dataset_change_bytes,
+                     " bytes; the limits for a user "
+                     "are ",
+                     options_.max_dataset_changes, " and ",
+                     options_.max_dataset_change_bytes, " bytes"));
+  }
+  ++one.dataset_changes;
+  one.dataset_change_bytes += bytes;
+  return absl::OkStatus();
+}
+
+void UserLimits::CloseDatasetChange(const std::string& user, int64_t bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  User& one = Find(user);
+  --one.dataset_changes;
+  one.dataset_change_bytes -= bytes;
+}
+
 UserQuota UserLimits::DefaultQuota() {
   UserQuota quota;
   quota.queued_jobs = 20000;

@@ -52,6 +52,13 @@ class UserLimits {
     UserQuota quota = DefaultQuota();
     // The largest request.
     int64_t max_request_bytes = 4 << 20;
+    // The largest request that creates a dataset: 100,000 files need more than
+    // others.
+    int64_t max_dataset_request_bytes = 16 << 20;
+    // Changes of datasets that wait, which are made one after the other, and
+    // the bytes of their requests.
+    int64_t max_dataset_changes = 16;
+    int64_t max_dataset_change_bytes = 32 << 20;
   };
 
   static UserQuota DefaultQuota();
@@ -69,6 +76,9 @@ class UserLimits {
   // The same of uploads.
   absl::Status OpenUpload(const std::string& user);
   void CloseUpload(const std::string& user);
+  // The same of changes of datasets that wait, with the size of their requests.
+  absl::Status OpenDatasetChange(const std::string& user, int64_t bytes);
+  void CloseDatasetChange(const std::string& user, int64_t bytes);
 
   const Options& options() const { return options_; }
 
@@ -78,6 +88,7 @@ class UserLimits {
     int64_t submissions = 0;
     int64_t streams = 0;
     int64_t uploads = 0;
+    int64_t dataset_changes = 0;
   };
   Refusals refusals();
 
@@ -91,6 +102,8 @@ class UserLimits {
     TokenBucket submissions;
     int64_t streams = 0;
     int64_t uploads = 0;
+    int64_t dataset_changes = 0;
+    int64_t dataset_change_bytes = 0;
   };
 
   User& Find(const std::string& user) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -137,6 +137,16 @@ class TokenCaller : public Caller {
     has_upload_ = true;
     return absl::OkStatus();
   }
+  absl::StatusOr<std::shared_ptr<const void>> HoldDatasetChange(
+      size_t size) const override {
+    if (token_->worker()) return std::shared_ptr<const void>();
+    const auto bytes = static_cast<int64_t>(size);
+    RETURN_IF_ERROR(limits_->OpenDatasetChange(token_->user(), bytes));
+    return std::shared_ptr<const void>(
+        token_.get(), [limits = limits_, token = token_, bytes](const void*) {
+          limits->CloseDatasetChange(token->user(), bytes);
+        });
+  }
 
  private:
   const std::shared_ptr<const v1::Token> token_;

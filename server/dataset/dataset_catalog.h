@@ -71,7 +71,10 @@ class DatasetCatalog : public DatasetPinner {
   ~DatasetCatalog() override;
 
   // Errors of these are those of DatasetService.
-  void Create(v1::CreateDatasetRequest request,
+  //
+  // The request must stay until `done` is called: it may be large, and is not
+  // copied.
+  void Create(const v1::CreateDatasetRequest* request,
               std::shared_ptr<const Caller> caller, Callback<v1::Dataset> done);
   void Get(std::string name, Callback<v1::Dataset> done);
   void List(v1::ListDatasetsRequest request,
@@ -121,6 +124,16 @@ class DatasetCatalog : public DatasetPinner {
     std::multiset<std::string> versions ABSL_GUARDED_BY(mutex);
   };
   using ManifestPtr = std::shared_ptr<const v1::DatasetManifest>;
+  // A list of files that has been checked, and is not stored yet.
+  struct CheckedList {
+    // The version that the list makes, without number and name.
+    v1::DatasetVersion version;
+    // The list as it is stored.
+    std::string stored;
+    // The digests of its files.
+    std::vector<std::string> blobs;
+  };
+  using CheckedListPtr = std::shared_ptr<const CheckedList>;
   // Ends a mutation; on the loop.
   using Finished = std::function<void()>;
 
@@ -142,9 +155,12 @@ class DatasetCatalog : public DatasetPinner {
                            const Caller& caller) const;
   absl::StatusOr<v1::DatasetVersion> FindVersion(const std::string& name) const;
   void AddVersion(const v1::CreateDatasetRequest& request,
-                  const std::string& user, const v1::DatasetVersion& version,
+                  const std::string& user, CheckedListPtr list,
                   Callback<v1::Dataset> done);
-  // How many datasets the user has, and the bytes of their versions.
+  void CommitVersion(const std::string& id, const DatasetRecord& record,
+                     Callback<v1::Dataset> done);
+  // How many datasets the user has, and the bytes of their versions, lists of
+  // files included.
   struct Use {
     int64_t datasets = 0;
     int64_t bytes = 0;
@@ -158,7 +174,7 @@ class DatasetCatalog : public DatasetPinner {
   void MaybeSweep();
 
   // IO thread.
-  absl::StatusOr<v1::DatasetVersion> StoreManifest(
+  absl::StatusOr<CheckedListPtr> CheckList(
       const v1::CreateDatasetRequest& request);
   absl::StatusOr<ManifestPtr> ReadManifest(const std::string& digest);
   // The digests of its blobs; null: the manifest cannot be read.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/files.h"
 #include "common/log.h"
 #include "common/status_macros.h"
 #include "proto/dataset_names.h"
@@ -50,8 +51,13 @@ absl::Status DatasetCatalog::CheckCreate(
     return OverQuota(caller.user(), datasets, "datasets", limit,
                      "user_datasets", "delete some");
   }
-  const v1::Dataset& dataset = found->second.dataset();
+  v1::Dataset dataset = found->second.dataset();
   RETURN_IF_ERROR(caller.CheckOwner(dataset.user(), ""));
+  MergeLabels(request, &dataset);
+  if (dataset.labels_size() > kMaxLabels) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("labels: at most ", kMaxLabels, " are possible"));
+  }
   if (dataset.versions_size() >= options_.max_versions) {
     return absl::ResourceExhaustedError(
         absl::StrCat(dataset.name(), " has ", dataset.versions_size(),
@@ -60,35 +66,35 @@ absl::Status DatasetCatalog::CheckCreate(
   return absl::OkStatus();
 }
 
-void DatasetCatalog::Create(v1::CreateDatasetRequest request,
+void DatasetCatalog::Create(const v1::CreateDatasetRequest* request,
                             std::shared_ptr<const Caller> caller,
                             Callback<v1::Dataset> done) {
-  Mutate([this, request = std::move(request), caller = std::move(caller),
+  Mutate([this, request, caller = std::move(caller),
           done = std::move(done)](const Finished& finished) {
-    std::vector<std::string> files;
-    for (const v1::DatasetFile& file : request.files()) {
-      files.push_back(file.sha256());
-    }
-    const auto end = [this, done, finished, files = std::move(files)](
-                         absl::StatusOr<v1::Dataset> dataset) {
-      if (dataset.ok()) {
-        io_->Post([this, files] {
-          for (const std::string& sha256 : files) blobs_->Claim(sha256);
-        });
-      }
+    const auto end = [done, finished](absl::StatusOr<v1::Dataset> dataset) {
       done(std::move(dataset));
       finished();
     };
     if (closing_) return end(absl::UnavailableError("stopping"));
     if (absl::Status status = CheckWritable(); !status.ok()) return end(status);
-    if (absl::Status status = CheckCreate(request, *caller); !status.ok()) {
+    if (absl::Status status = CheckCreate(*request, *caller); !status.ok()) {
       return end(status);
     }
     io_->Post([this, request, user = caller->user(), end] {
-      auto version = StoreManifest(request);
-      host_->loop().Post([this, request, user, end, version] {
-        if (!version.ok()) return end(version.status());
-        AddVersion(request, user, *version, end);
+      auto list = CheckList(*request);
+      host_->loop().Post([this, request, user, end, list = std::move(list)] {
+        if (!list.ok()) return end(list.status());
+        AddVersion(*request, user, *list,
+                   [this, end, list](absl::StatusOr<v1::Dataset> dataset) {
+                     if (dataset.ok()) {
+                       io_->Post([this, list] {
+                         for (const std::string& sha256 : (*list)->blobs) {
+                           blobs_->Claim(sha256);
+                         }
+                       });
+                     }
+                     end(std::move(dataset));
+                   });
       });
     });
     MaybeSweep();
@@ -103,6 +109,7 @@ DatasetCatalog::Use DatasetCatalog::UseOf(const std::string& user) const {
     for (const v1::DatasetVersion& version : record.dataset().versions()) {
       use.bytes += version.size_bytes();
     }
+    for (const auto& [number, bytes] : record.list_bytes()) use.bytes += bytes;
   }
   return use;
 }
@@ -118,7 +125,7 @@ void DatasetCatalog::FindSender(std::string user,
   });
 }
 
-absl::StatusOr<v1::DatasetVersion> DatasetCatalog::StoreManifest(
+absl::StatusOr<DatasetCatalog::CheckedListPtr> DatasetCatalog::CheckList(
     const v1::CreateDatasetRequest& request) {
   ASSIGN_OR_RETURN(const v1::DatasetManifest manifest,
                    MakeManifest(request.files(), options_.limits));
@@ -140,17 +147,19 @@ absl::StatusOr<v1::DatasetVersion> DatasetCatalog::StoreManifest(
                      " files are missing, first ", first->path(), " (",
                      first->sha256(), "): upload them, then repeat"));
   }
-  v1::DatasetVersion version;
-  ASSIGN_OR_RETURN(*version.mutable_digest(),
-                   blobs_->Put(manifest.SerializeAsString()));
-  version.set_file_count(manifest.files_size());
-  version.set_size_bytes(TotalBytes(manifest));
-  return version;
+  auto list = std::make_shared<CheckedList>();
+  list->stored = manifest.SerializeAsString();
+  for (const v1::DatasetFile& file : manifest.files()) {
+    list->blobs.push_back(file.sha256());
+  }
+  list->version.set_digest(Sha256Hex(list->stored));
+  list->version.set_file_count(manifest.files_size());
+  list->version.set_size_bytes(TotalBytes(manifest));
+  return list;
 }
 
 void DatasetCatalog::AddVersion(const v1::CreateDatasetRequest& request,
-                                const std::string& user,
-                                const v1::DatasetVersion& version,
+                                const std::string& user, CheckedListPtr list,
                                 Callback<v1::Dataset> done) {
   const std::string& id = request.dataset_id();
   const auto found = records_.find(id);
@@ -164,31 +173,43 @@ void DatasetCatalog::AddVersion(const v1::CreateDatasetRequest& request,
     *dataset.mutable_create_time() = ToTimestamp(clock_->Now());
     record.set_next_number(1);
   }
-  bool changed = MergeLabels(request, &dataset);
-  if (dataset.labels_size() > kMaxLabels) {
-    return done(absl::InvalidArgumentError(
-        absl::StrCat("labels: at most ", kMaxLabels, " are possible")));
-  }
+  const bool relabelled = MergeLabels(request, &dataset);
   const int count = dataset.versions_size();
-  if (count == 0 || dataset.versions(count - 1).digest() != version.digest()) {
-    const std::string& owner = dataset.user();
-    const int64_t limit = host_->QuotaOf(owner).dataset_bytes;
-    const int64_t used = UseOf(owner).bytes;
-    if (limit > 0 && version.size_bytes() > limit - used) {
-      return done(OverQuota(owner, used, "bytes of datasets", limit,
-                            "user_dataset_bytes",
-                            "delete versions that nothing needs"));
-    }
-    changed = true;
-    v1::DatasetVersion* added = dataset.add_versions();
-    *added = version;
-    added->set_number(record.next_number());
-    added->set_name(DatasetVersionName(id, record.next_number()));
-    added->set_user(user);
-    *added->mutable_create_time() = ToTimestamp(clock_->Now());
-    record.set_next_number(record.next_number() + 1);
+  if (count > 0 &&
+      dataset.versions(count - 1).digest() == list->version.digest()) {
+    if (!relabelled) return done(dataset);
+    return CommitVersion(id, record, std::move(done));
   }
-  if (!changed) return done(dataset);
+  const std::string& owner = dataset.user();
+  const int64_t limit = host_->QuotaOf(owner).dataset_bytes;
+  const int64_t used = UseOf(owner).bytes;
+  const auto list_bytes = static_cast<int64_t>(list->stored.size());
+  if (limit > 0 && list->version.size_bytes() + list_bytes > limit - used) {
+    return done(OverQuota(owner, used, "bytes of datasets", limit,
+                          "user_dataset_bytes",
+                          "delete versions that nothing needs"));
+  }
+  const int64_t number = record.next_number();
+  v1::DatasetVersion* added = dataset.add_versions();
+  *added = list->version;
+  added->set_number(number);
+  added->set_name(DatasetVersionName(id, number));
+  added->set_user(user);
+  *added->mutable_create_time() = ToTimestamp(clock_->Now());
+  (*record.mutable_list_bytes())[number] = list_bytes;
+  record.set_next_number(number + 1);
+  io_->Post([this, id, record, list = std::move(list), done = std::move(done)] {
+    const absl::Status stored = blobs_->Put(list->stored).status();
+    host_->loop().Post([this, id, record, stored, done] {
+      if (!stored.ok()) return done(stored);
+      CommitVersion(id, record, done);
+    });
+  });
+}
+
+void DatasetCatalog::CommitVersion(const std::string& id,
+                                   const DatasetRecord& record,
+                                   Callback<v1::Dataset> done) {
   Commit(id, &record, [this, id, record, done](const absl::Status& status) {
     if (!status.ok()) return done(status);
     const v1::Dataset& dataset = record.dataset();

@@ -71,6 +71,7 @@ void DatasetCatalog::DeleteVersions(const std::string& name,
     }
     names.push_back(versions[i].name());
     digests.push_back(versions[i].digest());
+    record.mutable_list_bytes()->erase(versions[i].number());
     versions.DeleteSubrange(i, 1);
   }
   // Not to be pinned any more while the deletion is made durable.

@@ -108,7 +108,13 @@ grpc::ServerUnaryReactor* DatasetService::CreateDataset(
           return InvalidField("dataset_id", "must be 1 to 63 of [a-z0-9-]");
         }
         RETURN_IF_ERROR(CheckLabels(request->labels()));
-        catalog_->Create(*request, call.caller(), call);
+        ASSIGN_OR_RETURN(auto place, call.caller()->HoldDatasetChange(
+                                         request->ByteSizeLong()));
+        catalog_->Create(request, call.caller(),
+                         [call, place = std::move(place)](
+                             const absl::StatusOr<v1::Dataset>& dataset) {
+                           call.Finish(dataset);
+                         });
         return absl::OkStatus();
       });
 }
@@ -169,17 +175,20 @@ grpc::ServerUnaryReactor* DatasetService::DeleteDataset(
     grpc::CallbackServerContext* context,
     const v1::DeleteDatasetRequest* request,
     v1::DeleteDatasetResponse* response) {
-  return ServeUnary(access_, context, response,
-                    [&](const UnaryCall<v1::DeleteDatasetResponse>& call) {
-                      catalog_->Delete(
-                          request->name(), call.caller(),
-                          [call](const absl::StatusOr<int64_t>& freed) {
-                            if (freed.ok())
-                              call.response().set_freed_bytes(*freed);
-                            call.Finish(freed.status());
-                          });
-                      return absl::OkStatus();
-                    });
+  return ServeUnary(
+      access_, context, response,
+      [&](const UnaryCall<v1::DeleteDatasetResponse>& call) {
+        ASSIGN_OR_RETURN(auto place, call.caller()->HoldDatasetChange(
+                                         request->ByteSizeLong()));
+        catalog_->Delete(request->name(), call.caller(),
+                         [call, place = std::move(place)](
+                             const absl::StatusOr<int64_t>& freed) {
+                           if (freed.ok())
+                             call.response().set_freed_bytes(*freed);
+                           call.Finish(freed.status());
+                         });
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerWriteReactor<v1::DownloadBlobResponse>*

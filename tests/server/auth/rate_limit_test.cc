@@ -79,5 +79,24 @@ TEST(UserLimits, UploadsHaveTheirOwnLimit) {
   EXPECT_OK(limits.OpenUpload("alice"));
 }
 
+TEST(UserLimits, ChangesOfDatasetsThatWaitHaveLimits) {
+  StillClock clock;
+  UserLimits::Options options;
+  options.max_dataset_request_bytes = 100;
+  options.max_dataset_changes = 2;
+  options.max_dataset_change_bytes = 150;
+  UserLimits limits(options, &clock);
+  const auto refused = StatusIs(absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(limits.OpenDatasetChange("alice", 101), refused);
+  EXPECT_OK(limits.OpenDatasetChange("alice", 100));
+  EXPECT_THAT(limits.OpenDatasetChange("alice", 51), refused);
+  EXPECT_OK(limits.OpenDatasetChange("alice", 50));
+  EXPECT_THAT(limits.OpenDatasetChange("alice", 0), refused);
+  EXPECT_OK(limits.OpenDatasetChange("bob", 100));
+  EXPECT_EQ(limits.refusals().dataset_changes, 2);
+  limits.CloseDatasetChange("alice", 100);
+  EXPECT_OK(limits.OpenDatasetChange("alice", 100));
+}
+
 }  // namespace
 }  // namespace comera::server

@@ -213,6 +213,16 @@ class QuotaTest : public ServerFixture {
     return condition();
   }
 
+  // How many files there are of blobs.
+  int64_t Blobs() {
+    int64_t count = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(
+             options_.data_dir + "/blobs")) {
+      count += entry.is_regular_file() ? 1 : 0;
+    }
+    return count;
+  }
+
   // How many bytes of the blob have arrived.
   int64_t Arrived(const std::string& data) {
     v1::QueryBlobsRequest request;
@@ -446,7 +456,8 @@ TEST_F(QuotaTest, SweepsCount) {
 
 TEST_F(QuotaTest, DatasetsCountAndSoDoFilesInNone) {
   quota().datasets = 1;
-  quota().dataset_bytes = 1000;
+  // The list of a dataset of one file has about 80 bytes.
+  quota().dataset_bytes = 1150;
   Begin();
   const std::string first(600, 'a'), second(600, 'b'), small(300, 'c');
   EXPECT_EQ(UploadAs(alice_, first).error_code(), Code::OK);
@@ -454,7 +465,7 @@ TEST_F(QuotaTest, DatasetsCountAndSoDoFilesInNone) {
   EXPECT_EQ(status.error_code(), Code::RESOURCE_EXHAUSTED);
   EXPECT_THAT(status.error_message(),
               HasSubstr("alice has 600 bytes of datasets; the limit for a user "
-                        "is 1000 (--user_dataset_bytes"));
+                        "is 1150 (--user_dataset_bytes"));
   EXPECT_EQ(UploadAs(bob_, second).error_code(), Code::OK);
   EXPECT_EQ(DatasetAs(alice_, "one", first).error_code(), Code::OK);
   // Now in a dataset, and counted once.
@@ -514,6 +525,107 @@ TEST_F(QuotaTest, AnUploadThatOutgrowsTheQuotaEndsThere) {
   first->writer->Write(request);
   first->writer->WritesDone();
   EXPECT_TRUE(first->writer->Finish().ok());
+}
+
+// The attack: lists of many files that are all one empty blob counted as no
+// bytes, and were stored before anything was checked.
+TEST_F(QuotaTest, ListsOfFilesCountAndAreStoredOnlyIfTheyAreTaken) {
+  quota().dataset_bytes = 18000;
+  Begin();
+  ASSERT_TRUE(UploadAs(alice_, "").ok());
+  v1::CreateDatasetRequest request;
+  request.set_dataset_id("empty");
+  // Adds as many files, with lists of about 100 bytes for each.
+  int files = 0;
+  const auto add = [&](int count) {
+    for (const int end = files + count; files < end; ++files) {
+      v1::DatasetFile& file = *request.add_files();
+      file.set_path(absl::StrCat("a-name-of-some-length/", files));
+      file.set_sha256(Sha256Hex(""));
+    }
+  };
+  v1::Dataset dataset;
+  const auto create = [&] {
+    return datasets_->CreateDataset(As(alice_).get(), request, &dataset);
+  };
+  for (int i = 0; i < 64; ++i)
+    (*request.mutable_labels())[absl::StrCat(i)] = "v";
+  add(50);
+  ASSERT_TRUE(create().ok());
+  EXPECT_EQ(dataset.versions(0).size_bytes(), 0);
+  const int64_t blobs = Blobs();
+  // Fails only with the labels that the dataset has.
+  request.mutable_labels()->erase("0");
+  (*request.mutable_labels())["one-more"] = "v";
+  add(1);
+  grpc::Status status = create();
+  EXPECT_EQ(status.error_code(), Code::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("labels: at most 64"));
+  EXPECT_EQ(Blobs(), blobs);
+  request.clear_labels();
+  add(200);
+  status = create();
+  EXPECT_EQ(status.error_code(), Code::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("--user_dataset_bytes"));
+  EXPECT_EQ(Blobs(), blobs);
+  // Small ones count together, and count no more when they have gone.
+  request.clear_files();
+  add(50);
+  ASSERT_TRUE(create().ok());
+  add(1);
+  ASSERT_TRUE(create().ok());
+  add(1);
+  EXPECT_EQ(create().error_code(), Code::RESOURCE_EXHAUSTED);
+  v1::DeleteDatasetRequest deletion;
+  deletion.set_name("datasets/empty@1");
+  v1::DeleteDatasetResponse deleted;
+  ASSERT_TRUE(
+      datasets_->DeleteDataset(As(alice_).get(), deletion, &deleted).ok());
+  EXPECT_TRUE(create().ok());
+}
+
+// The attack: calls of 16 MiB waited for one another, as many as one liked.
+TEST_F(QuotaTest, ChangesOfDatasetsThatWaitAreBounded) {
+  options_.security.limits.max_dataset_changes = 1;
+  options_.security.limits.max_dataset_request_bytes = 2000;
+  Begin();
+  // Each gives its place back, soon after its answer.
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(UploadAs(alice_, "x").ok());
+    EXPECT_TRUE(Await([&] { return DatasetAs(alice_, "one", "x").ok(); }));
+    EXPECT_TRUE(Await([&] {
+      return DatasetAs(alice_, "two", "none").error_code() ==
+             Code::FAILED_PRECONDITION;
+    }));
+    v1::DeleteDatasetRequest deletion;
+    deletion.set_name("datasets/one");
+    v1::DeleteDatasetResponse deleted;
+    EXPECT_TRUE(Await([&] {
+      return datasets_->DeleteDataset(As(alice_).get(), deletion, &deleted)
+          .ok();
+    }));
+  }
+  v1::CreateDatasetRequest large;
+  large.set_dataset_id("large");
+  for (int i = 0; i < 30; ++i) {
+    v1::DatasetFile& file = *large.add_files();
+    file.set_path(absl::StrCat(i));
+    file.set_size_bytes(1);
+    file.set_sha256(Sha256Hex("x"));
+  }
+  v1::Dataset dataset;
+  grpc::Status status =
+      datasets_->CreateDataset(As(alice_).get(), large, &dataset);
+  EXPECT_EQ(status.error_code(), Code::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("of at most 2000"));
+}
+
+TEST_F(QuotaTest, WhoeverHasTooManyChangesWaitingIsTold) {
+  options_.security.limits.max_dataset_changes = 0;
+  Begin();
+  const grpc::Status status = DatasetAs(alice_, "one", "x");
+  EXPECT_EQ(status.error_code(), Code::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("changes of datasets waiting"));
 }
 
 TEST_F(QuotaTest, UploadsAndDownloadsAreStreams) {
