@@ -13,16 +13,21 @@ namespace comera::server {
 namespace {
 
 constexpr size_t kChunkBytes = 256 << 10;
+// How long a client may take for a chunk.
+constexpr absl::Duration kMaxWrite = absl::Seconds(60);
 
 class DownloadStream : public LoopStream<v1::DownloadArtifactResponse> {
  public:
   DownloadStream(CoordinatorHost* host, const TicketOffice* tickets,
+                 grpc::CallbackServerContext* context,
                  std::shared_ptr<const Caller> caller,
                  const v1::DownloadArtifactRequest& request)
       : LoopStream(host, StillKnown(caller)),
         tickets_(tickets),
         caller_(std::move(caller)),
-        request_(request) {}
+        request_(request) {
+    LimitWrites(context, kMaxWrite);
+  }
 
  private:
   struct Chunk {
@@ -178,10 +183,10 @@ class DownloadStream : public LoopStream<v1::DownloadArtifactResponse> {
 
 grpc::ServerWriteReactor<v1::DownloadArtifactResponse>* StartDownload(
     CoordinatorHost* host, const TicketOffice* tickets,
-    std::shared_ptr<const Caller> caller,
+    grpc::CallbackServerContext* context, std::shared_ptr<const Caller> caller,
     const v1::DownloadArtifactRequest& request) {
   return DownloadStream::Start(std::make_shared<DownloadStream>(
-      host, tickets, std::move(caller), request));
+      host, tickets, context, std::move(caller), request));
 }
 
 }  // namespace comera::server

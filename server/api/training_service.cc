@@ -197,11 +197,12 @@ grpc::ServerWriteReactor<v1::ReadLogResponse>* TrainingService::ReadLog(
 grpc::ServerWriteReactor<v1::DownloadArtifactResponse>*
 TrainingService::DownloadArtifact(grpc::CallbackServerContext* context,
                                   const v1::DownloadArtifactRequest* request) {
-  auto caller = OpenStream(*context);
-  if (!caller.ok()) {
-    return RejectStream<v1::DownloadArtifactResponse>(caller.status());
-  }
-  return StartDownload(host_, tickets_, *std::move(caller), *request);
+  auto caller = access_->Identify(*context);
+  absl::Status status = caller.status();
+  if (status.ok()) status = (*caller)->ChargeStream();
+  if (status.ok()) status = (*caller)->ChargeDownload();
+  if (!status.ok()) return RejectStream<v1::DownloadArtifactResponse>(status);
+  return StartDownload(host_, tickets_, context, *std::move(caller), *request);
 }
 
 grpc::ServerUnaryReactor* TrainingService::GetServerInfo(

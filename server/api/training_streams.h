@@ -21,7 +21,7 @@ grpc::ServerWriteReactor<v1::ReadLogResponse>* StartReadLog(
     const v1::ReadLogRequest& request);
 grpc::ServerWriteReactor<v1::DownloadArtifactResponse>* StartDownload(
     CoordinatorHost* host, const TicketOffice* tickets,
-    std::shared_ptr<const Caller> caller,
+    grpc::CallbackServerContext* context, std::shared_ptr<const Caller> caller,
     const v1::DownloadArtifactRequest& request);
 
 }  // namespace comera::server

@@ -56,6 +56,9 @@ class Caller {
   virtual absl::Status ChargeSubmission() const { return absl::OkStatus(); }
   // Counts a stream as open until this object goes. ResourceExhausted.
   virtual absl::Status ChargeStream() { return absl::OkStatus(); }
+  // Counts a download as open, besides the stream, until this object goes; of
+  // workers, too. ResourceExhausted with RetryInfo.
+  virtual absl::Status ChargeDownload() { return absl::OkStatus(); }
   // ResourceExhausted: the request is too large.
   virtual absl::Status CheckSize(size_t bytes) const {
     return absl::OkStatus();

@@ -87,6 +87,49 @@ void UserLimits::CloseUpload(const std::string& user) {
   --Find(user).uploads;
 }
 
+absl::Status UserLimits::OpenDownload(const std::string& user) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  User& one = Find(user);
+  if (one.downloads >= options_.max_downloads) {
+    ++refusals_.downloads;
+    return TryAgainAfter(
+        absl::Seconds(5),
+        absl::StrCat(user, " has ", one.downloads,
+                     " downloads open, which is the limit for a user "
+                     "(--user_downloads of the server)"));
+  }
+  ++one.downloads;
+  return absl::OkStatus();
+}
+
+void UserLimits::CloseDownload(const std::string& user) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  --Find(user).downloads;
+}
+
+absl::Status UserLimits::OpenWorkerDownload(const std::string& worker) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  int64_t& downloads = worker_downloads_[worker];
+  if (downloads >= options_.max_worker_downloads) {
+    ++refusals_.downloads;
+    return TryAgainAfter(
+        absl::Seconds(5),
+        absl::StrCat("worker ", worker, " has ", downloads,
+                     " downloads open, which is the limit for a worker "
+                     "(--worker_downloads of the server)"));
+  }
+  ++downloads;
+  return absl::OkStatus();
+}
+
+void UserLimits::CloseWorkerDownload(const std::string& worker) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = worker_downloads_.find(worker);
+  if (found != worker_downloads_.end() && --found->second <= 0) {
+    worker_downloads_.erase(found);
+  }
+}
+
 absl::Status UserLimits::OpenDatasetChange(const std::string& user,
                                            int64_t bytes) {
   if (bytes > options_.max_dataset_request_bytes) {

@@ -32,8 +32,9 @@ class TokenBucket {
 };
 
 // What one authenticated user may do at once, so that nobody starves the
-// others. Users are told apart by name; workers and callers of a server without
-// tokens have no limits. Thread-safe; costs one short lock per call.
+// others. Users are told apart by name; callers of a server without tokens have
+// no limits, and workers only that of their downloads. Thread-safe; costs one
+// short lock per call.
 class UserLimits {
  public:
   struct Options {
@@ -48,6 +49,10 @@ class UserLimits {
     int64_t max_streams = 1000;
     // Uploads of datasets' files open at once.
     int64_t max_uploads = 8;
+    // Downloads open at once of a user, and of a worker. Each holds up to a
+    // mebibyte while its reader is slow.
+    int64_t max_downloads = 32;
+    int64_t max_worker_downloads = 64;
     // What the server keeps of one user.
     UserQuota quota = DefaultQuota();
     // The largest request.
@@ -76,6 +81,11 @@ class UserLimits {
   // The same of uploads.
   absl::Status OpenUpload(const std::string& user);
   void CloseUpload(const std::string& user);
+  // The same of downloads.
+  absl::Status OpenDownload(const std::string& user);
+  void CloseDownload(const std::string& user);
+  absl::Status OpenWorkerDownload(const std::string& worker);
+  void CloseWorkerDownload(const std::string& worker);
   // The same of changes of datasets that wait, with the size of their requests.
   absl::Status OpenDatasetChange(const std::string& user, int64_t bytes);
   void CloseDatasetChange(const std::string& user, int64_t bytes);
@@ -88,6 +98,7 @@ class UserLimits {
     int64_t submissions = 0;
     int64_t streams = 0;
     int64_t uploads = 0;
+    int64_t downloads = 0;
     int64_t dataset_changes = 0;
   };
   Refusals refusals();
@@ -102,6 +113,7 @@ class UserLimits {
     TokenBucket submissions;
     int64_t streams = 0;
     int64_t uploads = 0;
+    int64_t downloads = 0;
     int64_t dataset_changes = 0;
     int64_t dataset_change_bytes = 0;
   };
@@ -115,6 +127,8 @@ class UserLimits {
   // There are at most as many as users with tokens; only admins, and who admits
   // users at the issuer of single sign-on, add to those.
   std::map<std::string, User> users_ ABSL_GUARDED_BY(mutex_);
+  // The open downloads of each worker that has any.
+  std::map<std::string, int64_t> worker_downloads_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace comera::server

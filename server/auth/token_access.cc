@@ -95,6 +95,12 @@ class TokenCaller : public Caller {
   ~TokenCaller() override {
     if (has_stream_) limits_->CloseStream(token_->user());
     if (has_upload_) limits_->CloseUpload(token_->user());
+    if (!has_download_) return;
+    if (token_->worker()) {
+      limits_->CloseWorkerDownload(WorkerOrToken());
+    } else {
+      limits_->CloseDownload(token_->user());
+    }
   }
 
   const std::string& user() const override { return token_->user(); }
@@ -137,6 +143,14 @@ class TokenCaller : public Caller {
     has_upload_ = true;
     return absl::OkStatus();
   }
+  absl::Status ChargeDownload() override {
+    if (has_download_) return absl::OkStatus();
+    RETURN_IF_ERROR(token_->worker()
+                        ? limits_->OpenWorkerDownload(WorkerOrToken())
+                        : limits_->OpenDownload(token_->user()));
+    has_download_ = true;
+    return absl::OkStatus();
+  }
   absl::StatusOr<std::shared_ptr<const void>> HoldDatasetChange(
       size_t size) const override {
     if (token_->worker()) return std::shared_ptr<const void>();
@@ -149,6 +163,11 @@ class TokenCaller : public Caller {
   }
 
  private:
+  // The worker that calls, as far as it says.
+  const std::string& WorkerOrToken() const {
+    return worker_.empty() ? token_->name() : worker_;
+  }
+
   const std::shared_ptr<const v1::Token> token_;
   const std::string peer_;
   const std::string worker_;
@@ -157,6 +176,7 @@ class TokenCaller : public Caller {
   UserLimits* const limits_;
   bool has_stream_ = false;
   bool has_upload_ = false;
+  bool has_download_ = false;
 };
 
 // Without tokens; with certificates of clients, their names are known, and they

@@ -140,6 +140,15 @@ void AddSecurityFlags(CLI::App& app, ServerSecurity::Options& security) {
                  "Uploads of datasets' files open at once per user")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  app.add_option("--user_downloads", limits.max_downloads,
+                 "Downloads of datasets' files, models and checkpoints open at "
+                 "once per user")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--worker_downloads", limits.max_worker_downloads,
+                 "The same per worker that has a token")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   AddQuotaFlags(app, limits.quota);
 }
 

@@ -6,6 +6,7 @@
 #include "server/dataset/dataset_service.h"
 #include "server/host/caller_watch.h"
 #include "server/rpc/rpc_errors.h"
+#include "server/rpc/stalled_call.h"
 #include "server/runtime/artifact_files.h"
 
 namespace comera::server {
@@ -14,15 +15,18 @@ namespace {
 constexpr size_t kChunkBytes = 512 << 10;
 
 // One blob on its way out: read a piece (IO thread), write it (gRPC), read the
-// next. Sends nothing more soon after its caller may call no more.
+// next. Sends nothing more soon after its caller may call no more, and ends if
+// a piece is not taken for long.
 class BlobDownloadStream
     : public grpc::ServerWriteReactor<v1::DownloadBlobResponse> {
  public:
   BlobDownloadStream(DatasetCatalog* catalog,
+                     grpc::CallbackServerContext* context,
                      std::shared_ptr<const Caller> caller,
                      const std::string& worker,
                      const v1::DownloadBlobRequest& request)
       : catalog_(catalog),
+        context_(context),
         caller_(std::move(caller)),
         request_(request),
         watch_(&catalog->loop(), &catalog->io(), StillKnown(caller_),
@@ -60,11 +64,16 @@ class BlobDownloadStream
     if (!data.ok()) return End(data.status());
     if (data->empty()) return End(absl::OkStatus());
     response_.set_data(*std::move(data));
+    // While the write is under way, the call and its context are there.
+    catalog_->slow_downloads().Await(this, [this] {
+      CancelStalled(context_, catalog_->slow_downloads().limit());
+    });
     StartWrite(&response_);
   }
 
   void OnWriteDone(bool ok) override {
     catalog_->io().Post([this, ok] {
+      catalog_->slow_downloads().Forget(this);
       if (!ok) return End(absl::CancelledError("the reader is gone"));
       Next();
     });
@@ -77,6 +86,7 @@ class BlobDownloadStream
   }
 
   DatasetCatalog* const catalog_;
+  grpc::CallbackServerContext* const context_;
   // Holds its user's place for a stream.
   const std::shared_ptr<const Caller> caller_;
   const v1::DownloadBlobRequest request_;
@@ -90,9 +100,11 @@ class BlobDownloadStream
 }  // namespace
 
 grpc::ServerWriteReactor<v1::DownloadBlobResponse>* StartBlobDownload(
-    DatasetCatalog* catalog, std::shared_ptr<const Caller> caller,
-    const std::string& worker, const v1::DownloadBlobRequest& request) {
-  return new BlobDownloadStream(catalog, std::move(caller), worker, request);
+    DatasetCatalog* catalog, grpc::CallbackServerContext* context,
+    std::shared_ptr<const Caller> caller, const std::string& worker,
+    const v1::DownloadBlobRequest& request) {
+  return new BlobDownloadStream(catalog, context, std::move(caller), worker,
+                                request);
 }
 
 }  // namespace comera::server

@@ -26,10 +26,14 @@ DatasetCatalog::DatasetCatalog(const Options& options, CoordinatorHost* host,
     : options_(options),
       host_(host),
       clock_(clock),
-      idle_uploads_(options.idle_upload, clock) {
+      idle_uploads_(options.idle_upload, clock),
+      slow_downloads_(options.stalled_download, clock) {
   EventLoop::Options io;
   io.tick_interval = options.idle_check;
-  io.on_tick = [this] { idle_uploads_.EndIdle(); };
+  io.on_tick = [this] {
+    idle_uploads_.EndIdle();
+    slow_downloads_.EndIdle();
+  };
   io_ = std::make_unique<EventLoop>(std::move(io));
 }
 

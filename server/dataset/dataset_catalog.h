@@ -57,6 +57,8 @@ class DatasetCatalog : public DatasetPinner {
     // looked for.
     absl::Duration idle_upload = absl::Seconds(30);
     absl::Duration idle_check = absl::Seconds(1);
+    // Downloads whose client does not take a piece for so long are ended.
+    absl::Duration stalled_download = absl::Seconds(60);
   };
   template <typename T>
   using Callback = std::function<void(absl::StatusOr<T>)>;
@@ -116,6 +118,7 @@ class DatasetCatalog : public DatasetPinner {
   // IO thread only.
   BlobStore& blobs() { return *blobs_; }
   IdleStreams& idle_uploads() { return idle_uploads_; }
+  IdleStreams& slow_downloads() { return slow_downloads_; }
 
  private:
   // Versions that are being pinned, with their number. Outlives the catalog.
@@ -203,6 +206,7 @@ class DatasetCatalog : public DatasetPinner {
   // IO thread only.
   std::unique_ptr<BlobStore> blobs_;
   IdleStreams idle_uploads_;
+  IdleStreams slow_downloads_;
   // The manifests read last.
   std::deque<std::pair<std::string, ManifestPtr>> manifests_;
   // The digests of a manifest's blobs, those asked for last at the front.

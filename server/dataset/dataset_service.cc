@@ -209,8 +209,10 @@ DatasetService::DownloadBlob(grpc::CallbackServerContext* context,
     status = InvalidField("sha256", "must be 64 lower-case hexadecimal digits");
   }
   if (status.ok()) status = (*caller)->ChargeStream();
+  if (status.ok()) status = (*caller)->ChargeDownload();
   if (!status.ok()) return RejectStream<v1::DownloadBlobResponse>(status);
-  return StartBlobDownload(catalog_, *std::move(caller), worker, *request);
+  return StartBlobDownload(catalog_, context, *std::move(caller), worker,
+                           *request);
 }
 
 }  // namespace comera::server

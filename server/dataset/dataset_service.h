@@ -64,8 +64,9 @@ grpc::ServerReadReactor<v1::UploadBlobRequest>* StartBlobUpload(
     DatasetCatalog* catalog, std::shared_ptr<const Caller> caller,
     v1::UploadBlobResponse* response);
 grpc::ServerWriteReactor<v1::DownloadBlobResponse>* StartBlobDownload(
-    DatasetCatalog* catalog, std::shared_ptr<const Caller> caller,
-    const std::string& worker, const v1::DownloadBlobRequest& request);
+    DatasetCatalog* catalog, grpc::CallbackServerContext* context,
+    std::shared_ptr<const Caller> caller, const std::string& worker,
+    const v1::DownloadBlobRequest& request);
 
 }  // namespace comera::server
 

@@ -105,6 +105,8 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
   ~CoordinatorHost() override;
 
   // Any thread.
+  // The clock's time.
+  using EngineHost::now;
   // Sets what knows the users' limits, before any job is created. Unless it is
   // called there are none.
   void SetQuotas(QuotaFinder quotas);

@@ -9,8 +9,9 @@
 
 namespace comera::server {
 
-// Ends the uploads that bring no data for a while: each holds a descriptor, a
-// part of a file and one of its user's places. One thread uses it.
+// Ends the uploads that bring no data for a while, each of which holds a
+// descriptor, a part of a file and one of its user's places; or the downloads
+// whose data nobody takes. One thread uses it.
 class IdleStreams {
  public:
   // `clock` must outlive the object.
@@ -20,7 +21,7 @@ class IdleStreams {
   // The stream waits for its client from now on. `end` is called by EndIdle()
   // if that takes too long.
   void Await(const void* stream, std::function<void()> end);
-  // Data came, or the end.
+  // Data came or went, or the end.
   void Forget(const void* stream);
 
   // To be called about every second.

@@ -13,6 +13,7 @@
 #include "server/host/commit.h"
 #include "server/host/coordinator_host.h"
 #include "server/rpc/rpc_errors.h"
+#include "server/rpc/stalled_call.h"
 
 namespace comera::server {
 
@@ -26,7 +27,7 @@ namespace comera::server {
 // for now: the loop is then not bothered with its end, which is what lets
 // thousands of streams follow live events. End() may come at any time, once;
 // later calls do nothing. The stream ends by itself soon after its caller may
-// call no more.
+// call no more, and, where that is asked for, when a write takes too long.
 template <typename Response>
 class LoopStream : public grpc::ServerWriteReactor<Response>,
                    public std::enable_shared_from_this<LoopStream<Response>> {
@@ -69,6 +70,7 @@ class LoopStream : public grpc::ServerWriteReactor<Response>,
   void Write(Response response, bool more = true) {
     if (ended_) return;
     response_ = std::move(response);
+    if (context_ != nullptr) write_began_ = host_->now();
     write_ = more ? WriteState::kWanted : WriteState::kUnderWay;
     this->StartWrite(&response_);
   }
@@ -83,6 +85,13 @@ class LoopStream : public grpc::ServerWriteReactor<Response>,
     } else {
       this->Finish(ToRpcStatus(status));
     }
+  }
+
+  // From now on a write may take so long. `context`: that of the call. Before
+  // Start().
+  void LimitWrites(grpc::CallbackServerContext* context, absl::Duration limit) {
+    context_ = context;
+    write_limit_ = limit;
   }
 
   CoordinatorHost& host() { return *host_; }
@@ -102,15 +111,27 @@ class LoopStream : public grpc::ServerWriteReactor<Response>,
   // A token that is revoked or expires ends its streams within twice this.
   static constexpr absl::Duration kCheckInterval = absl::Milliseconds(400);
 
+  // Goes on after the end until the last write has ended.
   void CheckLater() {
-    if (ended_) return;
     host_->loop().PostAfter(kCheckInterval, [weak = this->weak_from_this()] {
       const auto self = weak.lock();
-      if (self == nullptr || self->ended_) return;
-      const absl::Status status = self->allowed_();
-      if (!status.ok()) return self->End(status);
+      if (self == nullptr) return;
+      if (!self->ended_) {
+        const absl::Status status = self->allowed_();
+        if (!status.ok()) self->End(status);
+      }
+      if (self->write_ == WriteState::kNone && self->ended_) return;
+      self->CheckWrite();
       self->CheckLater();
     });
+  }
+
+  void CheckWrite() {
+    if (context_ == nullptr || write_ == WriteState::kNone) return;
+    if (host_->now() - write_began_ < write_limit_) return;
+    // The call is there, because only the loop finishes it, after the write.
+    CancelStalled(context_, write_limit_);
+    context_ = nullptr;
   }
 
   // On the loop. If so, OnWriteDone() posts to the loop.
@@ -156,6 +177,10 @@ class LoopStream : public grpc::ServerWriteReactor<Response>,
   // Set by the loop when a write begins, else as said at its values.
   std::atomic<WriteState> write_{WriteState::kNone};
   bool ended_ = false;
+  // Null: writes may take any time, or the call has been cancelled.
+  grpc::CallbackServerContext* context_ = nullptr;
+  absl::Duration write_limit_ = absl::InfiniteDuration();
+  absl::Time write_began_;
   std::optional<grpc::Status> final_;
 };
 

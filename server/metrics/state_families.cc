@@ -41,6 +41,7 @@ prometheus::MetricFamily RefusalsFamily(const UserLimits::Refusals& refusals) {
   add("submissions", refusals.submissions);
   add("streams", refusals.streams);
   add("uploads", refusals.uploads);
+  add("downloads", refusals.downloads);
   add("dataset_changes", refusals.dataset_changes);
   return family;
 }

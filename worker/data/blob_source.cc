@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "comera/v1/dataset_service.grpc.pb.h"
 #include "common/grpc_status.h"
+#include "common/status_macros.h"
 #include "grpcpp/grpcpp.h"
 
 namespace comera::worker {
@@ -98,8 +99,13 @@ absl::Status RemoteBlobs::Fetch(const std::string& sha256, int64_t offset,
   }
   if (!status.ok()) return status;
   download.Finish();
-  status = wait(&ok);
-  return status.ok() ? FromGrpcStatus(download.status()) : status;
+  RETURN_IF_ERROR(wait(&ok));
+  status = FromGrpcStatus(download.status());
+  // The coordinator's limits pass; the worker's own room is another matter,
+  // which says ResourceExhausted.
+  return absl::IsResourceExhausted(status)
+             ? absl::UnavailableError(status.message())
+             : status;
 }
 
 }  // namespace comera::worker

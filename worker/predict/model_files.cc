@@ -103,6 +103,10 @@ absl::StatusOr<std::string> Download(v1::TrainingService::Stub& stub,
   }
   if (!fits) call->context()->TryCancel();
   const absl::Status status = call->Finish(reader.get());
+  // The coordinator's limits pass, unlike the room for models here.
+  if (fits && absl::IsResourceExhausted(status)) {
+    return absl::UnavailableError(status.message());
+  }
   if (fits) RETURN_IF_ERROR(status);
   if (!fits || contents.size() != size ||
       Sha256Hex(contents) != file.sha256()) {

@@ -79,6 +79,27 @@ TEST(UserLimits, UploadsHaveTheirOwnLimit) {
   EXPECT_OK(limits.OpenUpload("alice"));
 }
 
+TEST(UserLimits, DownloadsOfUsersAndWorkersHaveLimits) {
+  StillClock clock;
+  UserLimits::Options options;
+  options.max_downloads = 1;
+  options.max_worker_downloads = 2;
+  UserLimits limits(options, &clock);
+  const auto refused = StatusIs(absl::StatusCode::kResourceExhausted);
+  EXPECT_OK(limits.OpenDownload("alice"));
+  EXPECT_THAT(limits.OpenDownload("alice"), refused);
+  EXPECT_OK(limits.OpenDownload("bob"));
+  // A worker of a user's name is another one.
+  EXPECT_OK(limits.OpenWorkerDownload("alice"));
+  EXPECT_OK(limits.OpenWorkerDownload("alice"));
+  EXPECT_THAT(limits.OpenWorkerDownload("alice"), refused);
+  EXPECT_EQ(limits.refusals().downloads, 2);
+  limits.CloseDownload("alice");
+  EXPECT_OK(limits.OpenDownload("alice"));
+  limits.CloseWorkerDownload("alice");
+  EXPECT_OK(limits.OpenWorkerDownload("alice"));
+}
+
 TEST(UserLimits, ChangesOfDatasetsThatWaitHaveLimits) {
   StillClock clock;
   UserLimits::Options options;

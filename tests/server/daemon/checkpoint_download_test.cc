@@ -14,7 +14,8 @@ namespace {
 
 using Code = grpc::StatusCode;
 
-constexpr char kState[] = "a training state";
+// More than the connection of a reader who takes nothing holds.
+const std::string kState(size_t{4} << 20, 's');
 constexpr int kSteps = 100;
 
 class CheckpointDownloadTest : public ServerFixture {
@@ -115,8 +116,10 @@ class CheckpointDownloadTest : public ServerFixture {
     request.mutable_header()->set_attempt(1);
     *request.mutable_header()->mutable_file() = artifact.files(0);
     writer->Write(request);
-    request.set_data(kState);
-    writer->Write(request);
+    for (size_t at = 0; at < kState.size(); at += 1 << 20) {
+      request.set_data(kState.substr(at, 1 << 20));
+      writer->Write(request);
+    }
     writer->WritesDone();
     EXPECT_TRUE(writer->Finish().ok());
     Report(worker, &member);
@@ -156,7 +159,7 @@ TEST_F(CheckpointDownloadTest, OnlyTheWorkerOfAJobThatNeedsItGetsAState) {
   const std::string checkpoint = LeaveState(first_, job);
   std::string data;
   ASSERT_EQ(Fetch(root_, checkpoint, &data), Code::OK);
-  EXPECT_EQ(data, kState);
+  EXPECT_TRUE(data == kState);
   // The job has ended, so its own worker needs it no more either.
   EXPECT_EQ(Fetch(first_.secret, checkpoint), Code::PERMISSION_DENIED);
 
@@ -169,10 +172,47 @@ TEST_F(CheckpointDownloadTest, OnlyTheWorkerOfAJobThatNeedsItGetsAState) {
   AwaitMember(second_);
   data.clear();
   EXPECT_EQ(Fetch(second_.secret, checkpoint, &data), Code::OK);
-  EXPECT_EQ(data, kState);
+  EXPECT_TRUE(data == kState);
   EXPECT_EQ(Fetch(first_.secret, checkpoint), Code::PERMISSION_DENIED);
   EXPECT_EQ(Fetch(second_.secret, job + "/checkpoints/99"),
             Code::PERMISSION_DENIED);
+}
+
+// The attack: downloads that nobody reads hold a piece of their file each.
+TEST_F(CheckpointDownloadTest, StalledDownloadsAreFewAndEnd) {
+  options_.security.limits.max_downloads = 1;
+  // The clock moves only while the test waits.
+  options_.security.limits.request_burst = 1e9;
+  RestartServer();
+  first_.slots = 1;
+  const std::string job = CreateJob();
+  AwaitMember(first_);
+  const std::string checkpoint = LeaveState(first_, job);
+  grpc::ChannelArguments arguments;
+  // What is not read stays with the server, however fast the line is.
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  const auto slow = v1::TrainingService::NewStub(grpc::CreateCustomChannel(
+      server_->address(), grpc::InsecureChannelCredentials(), arguments));
+  v1::DownloadArtifactRequest request;
+  request.set_name(checkpoint);
+  request.set_path(kTrainingStateFile);
+  const auto context = As(root_);
+  const auto stalled = slow->DownloadArtifact(context.get(), request);
+  v1::DownloadArtifactResponse part;
+  ASSERT_TRUE(stalled->Read(&part));
+  EXPECT_EQ(Fetch(root_, checkpoint), Code::RESOURCE_EXHAUSTED);
+  // A write may begin its minute later than the clock moves.
+  const absl::Time end = absl::Now() + absl::Seconds(30);
+  Code code = Code::RESOURCE_EXHAUSTED;
+  while (code == Code::RESOURCE_EXHAUSTED && absl::Now() < end) {
+    clock_.Advance(absl::Seconds(61));
+    code = Fetch(root_, checkpoint);
+  }
+  EXPECT_EQ(code, Code::OK);
+  while (stalled->Read(&part)) {
+  }
+  const grpc::Status status = stalled->Finish();
+  EXPECT_EQ(status.error_code(), Code::UNAVAILABLE) << status.error_message();
 }
 
 }  // namespace

@@ -628,6 +628,63 @@ TEST_F(QuotaTest, WhoeverHasTooManyChangesWaitingIsTold) {
   EXPECT_THAT(status.error_message(), HasSubstr("changes of datasets waiting"));
 }
 
+// The attack: downloads that nobody reads hold a piece of their file each.
+TEST_F(QuotaTest, StalledDownloadsAreFewAndEnd) {
+  options_.security.limits.max_downloads = 1;
+  options_.security.limits.max_worker_downloads = 0;
+  Begin();
+  const std::string data(16 * kMiB, 'a'), small(100, 'b');
+  ASSERT_TRUE(UploadAs(bob_, small).ok());
+  const auto upload = Announce(bob_, data);
+  v1::UploadBlobRequest part;
+  for (int i = 0; i < 16; ++i) {
+    part.set_data(data.substr(0, kMiB));
+    upload->writer->Write(part);
+  }
+  upload->writer->WritesDone();
+  ASSERT_TRUE(upload->writer->Finish().ok());
+  // What is not read stays with the server, however fast the line is.
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  const auto slow = v1::DatasetService::NewStub(grpc::CreateCustomChannel(
+      server_->address(), grpc::InsecureChannelCredentials(), arguments));
+  const auto context = As(alice_);
+  v1::DownloadBlobRequest request;
+  request.set_sha256(Sha256Hex(data));
+  const auto stalled = slow->DownloadBlob(context.get(), request);
+  v1::DownloadBlobResponse piece;
+  ASSERT_TRUE(stalled->Read(&piece));
+  const auto download = [&](const std::string& secret) {
+    v1::DownloadBlobRequest other;
+    other.set_sha256(Sha256Hex(small));
+    auto own = As(secret);
+    auto reader = datasets_->DownloadBlob(own.get(), other);
+    v1::DownloadBlobResponse all;
+    while (reader->Read(&all)) {
+    }
+    return reader->Finish();
+  };
+  grpc::Status status = download(alice_);
+  EXPECT_EQ(status.error_code(), Code::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("--user_downloads"));
+  EXPECT_TRUE(download(bob_).ok());
+  status = download(Token(root_, "w1", v1::ROLE_UNSPECIFIED, true));
+  EXPECT_EQ(status.error_code(), Code::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("--worker_downloads"));
+  // The piece that is not taken may begin its minute later than the clock
+  // moves.
+  EXPECT_TRUE(Await([&] {
+    clock_.Advance(absl::Seconds(61));
+    return download(alice_).ok();
+  }));
+  while (stalled->Read(&piece)) {
+  }
+  status = stalled->Finish();
+  EXPECT_EQ(status.error_code(), Code::UNAVAILABLE) << status.error_message();
+  EXPECT_THAT(status.error_message(),
+              HasSubstr("a piece was not taken for 1m"));
+}
+
 TEST_F(QuotaTest, UploadsAndDownloadsAreStreams) {
   options_.security.limits.max_streams = 1;
   Begin();
