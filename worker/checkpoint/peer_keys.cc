@@ -3,12 +3,11 @@
 #include "worker/checkpoint/peer_keys.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "comera/v1/peer_service.pb.h"
 #include "common/call_metadata.h"
 #include "common/seal.h"
+#include "common/status_macros.h"
 
 namespace comera::worker {
 namespace {
@@ -53,17 +52,17 @@ std::string PeerKeys::GrantFor(const std::string& address,
   return found == grants_.end() ? "" : found->second;
 }
 
-absl::StatusOr<int64_t> PeerKeys::Judge(const std::string& grant,
-                                        const std::string& job) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+std::optional<v1::PeerGrant> PeerKeys::Open(const std::string& grant) const {
   std::optional<std::string> message =
       Unseal(newest_, kPeerGrantPurpose, grant);
   if (!message) message = Unseal(before_, kPeerGrantPurpose, grant);
   v1::PeerGrant granted;
-  if (!message || !granted.ParseFromString(*message) || granted.job() != job) {
-    return absl::UnauthenticatedError(
-        absl::StrCat("no grant of the coordinator for ", job, " here"));
-  }
+  if (!message || !granted.ParseFromString(*message)) return std::nullopt;
+  return granted;
+}
+
+absl::Status PeerKeys::Admit(const v1::PeerGrant& granted) {
+  const std::string& job = granted.job();
   if (attempts_.size() >= kMostAttempts) attempts_.clear();
   int64_t& newest = attempts_[job];
   const auto before = attempts_before_.find(job);
@@ -75,7 +74,29 @@ absl::StatusOr<int64_t> PeerKeys::Judge(const std::string& grant,
         absl::StrCat(job, ": attempt ", newest, " has begun"));
   }
   newest = granted.attempt();
-  return newest;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PeerKeys::Granted> PeerKeys::Judge(const std::string& grant) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::optional<v1::PeerGrant> granted = Open(grant);
+  if (!granted) {
+    return absl::UnauthenticatedError("no grant of the coordinator here");
+  }
+  RETURN_IF_ERROR(Admit(*granted));
+  return Granted{granted->job(), granted->attempt()};
+}
+
+absl::StatusOr<int64_t> PeerKeys::Judge(const std::string& grant,
+                                        const std::string& job) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::optional<v1::PeerGrant> granted = Open(grant);
+  if (!granted || granted->job() != job) {
+    return absl::UnauthenticatedError(
+        absl::StrCat("no grant of the coordinator for ", job, " here"));
+  }
+  RETURN_IF_ERROR(Admit(*granted));
+  return granted->attempt();
 }
 
 }  // namespace comera::worker

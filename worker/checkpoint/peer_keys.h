@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "comera/v1/peer_service.pb.h"
 #include "comera/v1/worker_service.pb.h"
 
 namespace comera::worker {
@@ -29,6 +31,14 @@ class PeerKeys {
   std::string GrantFor(const std::string& address,
                        const std::string& job) const;
 
+  // The job and attempt for which a caller acts.
+  struct Granted {
+    std::string job;
+    int64_t attempt = 0;
+  };
+  // Reads a grant, of whichever job. Unauthenticated: it is not good here.
+  // Aborted as below.
+  absl::StatusOr<Granted> Judge(const std::string& grant);
   // Returns the attempt that a caller with this grant acts for.
   // Unauthenticated: the grant is not good here, or not for this job. Aborted:
   // a later attempt of the job has called already.
@@ -36,6 +46,12 @@ class PeerKeys {
                                 const std::string& job);
 
  private:
+  // Nothing: it is not good here.
+  std::optional<v1::PeerGrant> Open(const std::string& grant) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Notes that the attempt has called. Aborted: a later one has.
+  absl::Status Admit(const v1::PeerGrant& granted)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Keep(const std::string& job, const v1::Peer& peer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

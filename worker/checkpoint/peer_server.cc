@@ -14,9 +14,11 @@
 #include "common/grpc_status.h"
 #include "common/log.h"
 #include "common/status_macros.h"
+#include "grpcpp/resource_quota.h"
 #include "proto/resource_names.h"
 #include "worker/checkpoint/checkpoint_file.h"
 #include "worker/checkpoint/peer_tls.h"
+#include "worker/checkpoint/peer_transfers.h"
 
 namespace comera::worker {
 namespace {
@@ -40,8 +42,9 @@ absl::Status CheckKey(const std::string& job, int64_t step, int64_t attempt) {
 // Sends a state in parts, the first of which tells its size.
 class PartWriter {
  public:
-  PartWriter(int64_t size, grpc::ServerWriter<v1::GetCheckpointResponse>* to)
-      : to_(to) {
+  PartWriter(int64_t size, grpc::ServerWriter<v1::GetCheckpointResponse>* to,
+             PeerTransfers::Transfer* transfer)
+      : to_(to), transfer_(transfer) {
     response_.set_size_bytes(size);
   }
   // Cancelled: nobody reads any more.
@@ -49,20 +52,25 @@ class PartWriter {
     response_.set_data(data.data(), data.size());
     if (!to_->Write(response_)) return absl::CancelledError("not wanted");
     response_.clear_size_bytes();
-    return absl::OkStatus();
+    return transfer_->Move();
   }
 
  private:
   v1::GetCheckpointResponse response_;
   grpc::ServerWriter<v1::GetCheckpointResponse>* const to_;
+  PeerTransfers::Transfer* const transfer_;
 };
 
 }  // namespace
 
 class PeerServer::Service : public v1::PeerService::Service {
  public:
-  Service(ReplicaCache* cache, const JobFolders* folders, PeerKeys* keys)
-      : cache_(cache), folders_(folders), keys_(keys) {}
+  Service(ReplicaCache* cache, const JobFolders* folders, PeerKeys* keys,
+          PeerTransfers::Options transfers)
+      : cache_(cache),
+        folders_(folders),
+        keys_(keys),
+        transfers_(std::move(transfers)) {}
 
  private:
   // Returns the attempt of the job for which the caller acts.
@@ -75,20 +83,29 @@ class PeerServer::Service : public v1::PeerService::Service {
       grpc::ServerContext* context,
       grpc::ServerReader<v1::PutCheckpointRequest>* reader,
       v1::PutCheckpointResponse*) override {
-    return ToGrpcStatus(Put(*context, *reader));
+    // A stranger holds no thread, and no memory: nothing of it is read.
+    const absl::StatusOr<PeerKeys::Granted> granted =
+        keys_->Judge(MetadataOf(*context, kPeerGrantMetadata));
+    if (!granted.ok()) return ToGrpcStatus(granted.status());
+    const auto transfer = transfers_.BeginReceive(
+        granted->job, [context] { context->TryCancel(); });
+    return ToGrpcStatus(Put(*granted, *reader, *transfer));
   }
 
-  absl::Status Put(const grpc::ServerContext& context,
-                   grpc::ServerReader<v1::PutCheckpointRequest>& reader) {
+  absl::Status Put(const PeerKeys::Granted& granted,
+                   grpc::ServerReader<v1::PutCheckpointRequest>& reader,
+                   PeerTransfers::Transfer& transfer) {
     v1::PutCheckpointRequest request;
     if (!reader.Read(&request) || !request.has_header()) {
       return absl::InvalidArgumentError("header: must come first");
     }
     const v1::PeerCheckpoint header = request.header();
     RETURN_IF_ERROR(CheckKey(header.job(), header.step(), header.attempt()));
-    ASSIGN_OR_RETURN(const int64_t attempt,
-                     Authenticate(context, header.job()));
-    if (header.attempt() > attempt) {
+    if (header.job() != granted.job) {
+      return absl::UnauthenticatedError(absl::StrCat(
+          "no grant of the coordinator for ", header.job(), " here"));
+    }
+    if (header.attempt() > granted.attempt) {
       return absl::InvalidArgumentError(
           "attempt: a state of a later attempt than the caller's");
     }
@@ -100,10 +117,12 @@ class PeerServer::Service : public v1::PeerService::Service {
     // Memory is not reserved up front, because the announced size is only a
     // claim.
     std::string contents;
+    RETURN_IF_ERROR(transfer.Move());
     while (reader.Read(&request)) {
       if (contents.size() + request.data().size() > size) {
         return absl::DataLossError("data: more than size_bytes");
       }
+      RETURN_IF_ERROR(transfer.Move(request.data().size()));
       contents += request.data();
     }
     if (contents.size() != size || Sha256Hex(contents) != header.sha256() ||
@@ -144,22 +163,25 @@ class PeerServer::Service : public v1::PeerService::Service {
   grpc::Status GetCheckpoint(
       grpc::ServerContext* context, const v1::GetCheckpointRequest* request,
       grpc::ServerWriter<v1::GetCheckpointResponse>* writer) override {
-    return ToGrpcStatus(Get(*context, *request, writer));
+    return ToGrpcStatus(Get(context, *request, writer));
   }
 
-  absl::Status Get(const grpc::ServerContext& context,
+  absl::Status Get(grpc::ServerContext* context,
                    const v1::GetCheckpointRequest& request,
                    grpc::ServerWriter<v1::GetCheckpointResponse>* writer) {
     RETURN_IF_ERROR(CheckKey(request.job(), request.step(), request.attempt()));
-    RETURN_IF_ERROR(Authenticate(context, request.job()).status());
+    RETURN_IF_ERROR(Authenticate(*context, request.job()).status());
     if (request.offset() < 0) {
       return absl::InvalidArgumentError("offset: negative");
     }
+    ASSIGN_OR_RETURN(const auto transfer,
+                     transfers_.BeginRead(request.job(),
+                                          [context] { context->TryCancel(); }));
     const StateKey key = {request.attempt(), request.step()};
     // What is in memory has been verified; what is on disk is verified by the
     // worker that asks, because a part may be all that it needs.
     if (const auto copy = cache_->Get(request.job(), key)) {
-      return SendCopy(*copy, request.offset(), writer);
+      return SendCopy(*copy, request.offset(), writer, *transfer);
     }
     const std::string folder = folders_->Checkpoints(request.job());
     for (const CheckpointName& name :
@@ -168,7 +190,7 @@ class PeerServer::Service : public v1::PeerService::Service {
           CheckpointFile::Open(absl::StrCat(folder, "/", ToFileName(name)));
       // The trainer may just have deleted it.
       if (!file.ok()) continue;
-      PartWriter parts(file->size(), writer);
+      PartWriter parts(file->size(), writer, transfer.get());
       RETURN_IF_ERROR(CheckOffset(request.offset(), file->size()));
       RETURN_IF_ERROR(parts.Send(""));
       return file->Read(request.offset(), [&](std::string_view data) {
@@ -186,9 +208,10 @@ class PeerServer::Service : public v1::PeerService::Service {
 
   static absl::Status SendCopy(
       const std::string& copy, int64_t offset,
-      grpc::ServerWriter<v1::GetCheckpointResponse>* writer) {
+      grpc::ServerWriter<v1::GetCheckpointResponse>* writer,
+      PeerTransfers::Transfer& transfer) {
     RETURN_IF_ERROR(CheckOffset(offset, static_cast<int64_t>(copy.size())));
-    PartWriter parts(static_cast<int64_t>(copy.size()), writer);
+    PartWriter parts(static_cast<int64_t>(copy.size()), writer, &transfer);
     RETURN_IF_ERROR(parts.Send(""));
     std::string_view rest = std::string_view(copy).substr(offset);
     while (!rest.empty()) {
@@ -201,6 +224,7 @@ class PeerServer::Service : public v1::PeerService::Service {
   ReplicaCache* const cache_;
   const JobFolders* const folders_;
   PeerKeys* const keys_;
+  PeerTransfers transfers_;
 };
 
 PeerServer::PeerServer() = default;
@@ -219,7 +243,12 @@ absl::StatusOr<std::unique_ptr<PeerServer>> PeerServer::Start(
     RETURN_IF_ERROR(CheckPlainPeers(options.host));
   }
   std::unique_ptr<PeerServer> peers(new PeerServer());
-  peers->service_ = std::make_unique<Service>(cache, folders, keys);
+  PeerTransfers::Options transfers;
+  transfers.max_bytes = cache->max_bytes();
+  transfers.idle = options.idle;
+  transfers.interval = std::min(options.idle, absl::Seconds(1));
+  peers->service_ =
+      std::make_unique<Service>(cache, folders, keys, std::move(transfers));
   const bool bare_v6 = absl::StrContains(options.host, ":") &&
                        !absl::StartsWith(options.host, "[");
   const std::string host =
@@ -234,6 +263,10 @@ absl::StatusOr<std::unique_ptr<PeerServer>> PeerServer::Start(
   // Two workers on one machine must not share a port.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  // A call holds a thread; those beyond are refused with RESOURCE_EXHAUSTED.
+  grpc::ResourceQuota quota("peers");
+  quota.SetMaxThreads(options.max_threads);
+  builder.SetResourceQuota(quota);
   builder.RegisterService(peers->service_.get());
   for (grpc::Service* service : options.services) {
     builder.RegisterService(service);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "grpcpp/grpcpp.h"
 #include "worker/checkpoint/peer_keys.h"
 #include "worker/checkpoint/replica_cache.h"
@@ -31,6 +32,10 @@ class PeerServer {
     // for.
     std::shared_ptr<grpc::ServerCredentials> credentials;
     bool insecure = false;
+    // A transfer in which nothing moves for so long is cancelled.
+    absl::Duration idle = absl::Seconds(60);
+    // The threads of all calls that are answered on threads of gRPC's own.
+    int max_threads = 256;
     // Further services on the same port; they must outlive the server.
     std::vector<grpc::Service*> services;
   };

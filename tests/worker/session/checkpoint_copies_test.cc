@@ -298,8 +298,9 @@ TEST_F(CopiesTest, AGrantIsForOneJobAndUpToItsAttempt) {
 }
 
 TEST_F(CopiesTest, MalformedCopiesAreRefused) {
+  // No grant is for such a job.
   EXPECT_THAT(Put(*client_, "../x", {1, false}, State("x")),
-              StatusIs(absl::StatusCode::kInvalidArgument));
+              StatusIs(absl::StatusCode::kUnauthenticated));
   EXPECT_THAT(Put(*client_, kJob, {-1, false}, State("x")),
               StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(Put(*client_, kJob, {1, false, -1}, State("x")),
@@ -309,6 +310,143 @@ TEST_F(CopiesTest, MalformedCopiesAreRefused) {
   EXPECT_THAT(client_->List(server_->address(), "jobs/../..", kBound),
               StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(cache_.Jobs(), IsEmpty());
+}
+
+// A call of PutCheckpoint under way.
+struct OpenPut {
+  grpc::ClientContext context;
+  v1::PutCheckpointResponse response;
+  std::unique_ptr<grpc::ClientWriter<v1::PutCheckpointRequest>> writer;
+};
+
+// A worker that has another one's memory in mind. Its calls end after a minute,
+// so that no test hangs.
+class HostileWorkerTest : public CopiesTest {
+ protected:
+  void StartSmall(absl::Duration idle) {
+    PeerServer::Options options;
+    options.idle = idle;
+    ASSERT_OK_AND_ASSIGN(
+        small_server_, PeerServer::Start(options, &small_, &folders_, &keys_));
+    // What is not read stays with the server, however fast the line is.
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    stub_ = v1::PeerService::NewStub(grpc::CreateCustomChannel(
+        small_server_->address(), grpc::InsecureChannelCredentials(),
+        arguments));
+  }
+
+  static void Prepare(grpc::ClientContext* context, const std::string& job) {
+    context->set_deadline(absl::ToChronoTime(absl::Now() + absl::Minutes(1)));
+    if (job.empty()) return;
+    v1::PeerGrant grant;
+    grant.set_job(job);
+    grant.set_attempt(1000);
+    context->AddMetadata(kPeerGrantMetadata, Seal("key", kPeerGrantPurpose,
+                                                  grant.SerializeAsString()));
+  }
+
+  // Announces a state, and sends this part of it.
+  std::unique_ptr<OpenPut> Announce(const std::string& job,
+                                    const std::string& state, size_t part) {
+    auto put = std::make_unique<OpenPut>();
+    Prepare(&put->context, job);
+    put->writer = stub_->PutCheckpoint(&put->context, &put->response);
+    v1::PutCheckpointRequest request;
+    v1::PeerCheckpoint& header = *request.mutable_header();
+    header.set_job(job);
+    header.set_step(1);
+    header.set_size_bytes(static_cast<int64_t>(state.size()));
+    header.set_sha256(Sha256Hex(state));
+    put->writer->Write(request);
+    request.set_data(state.substr(0, part));
+    put->writer->Write(request);
+    return put;
+  }
+
+  grpc::StatusCode Send(const std::string& job, const std::string& state) {
+    const auto put = Announce(job, state, state.size());
+    put->writer->WritesDone();
+    return put->writer->Finish().error_code();
+  }
+
+  ReplicaCache small_{size_t{1} << 20};
+  std::unique_ptr<PeerServer> small_server_;
+  std::unique_ptr<v1::PeerService::Stub> stub_;
+};
+
+// The attack: streams without a grant that send nothing held a thread each.
+TEST_F(HostileWorkerTest, AStrangerThatSaysNothingIsRefused) {
+  StartSmall(absl::Minutes(10));
+  OpenPut put;
+  Prepare(&put.context, "");
+  put.writer = stub_->PutCheckpoint(&put.context, &put.response);
+  EXPECT_EQ(put.writer->Finish().error_code(),
+            grpc::StatusCode::UNAUTHENTICATED);
+}
+
+// The attack: states that are announced and left unfinished hold any amount of
+// memory.
+TEST_F(HostileWorkerTest, UnfinishedStatesHaveABudget) {
+  StartSmall(absl::Minutes(10));
+  const std::string state = State(std::string(500 << 10, 's'));
+  const auto first = Announce("jobs/b", state, 400 << 10);
+  const auto second = Announce("jobs/c", state, 400 << 10);
+  // Until both have arrived.
+  const absl::Time end = absl::Now() + absl::Seconds(50);
+  grpc::StatusCode code = grpc::StatusCode::OK;
+  while (code == grpc::StatusCode::OK && absl::Now() < end) {
+    code = Send(kJob, state);
+  }
+  EXPECT_EQ(code, grpc::StatusCode::RESOURCE_EXHAUSTED);
+  // The same job's next state takes the place of the one before.
+  while ((code = Send("jobs/b", state)) != grpc::StatusCode::OK &&
+         absl::Now() < end) {
+  }
+  EXPECT_EQ(code, grpc::StatusCode::OK);
+  EXPECT_EQ(first->writer->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_EQ(Send(kJob, state), grpc::StatusCode::OK);
+  second->context.TryCancel();
+  second->writer->Finish();
+}
+
+TEST_F(HostileWorkerTest, WhoeverStandsStillIsCancelled) {
+  StartSmall(absl::Milliseconds(200));
+  const std::string state = State(std::string(500 << 10, 's'));
+  const auto put = Announce("jobs/b", state, 1000);
+  EXPECT_EQ(put->writer->Finish().error_code(), grpc::StatusCode::CANCELLED);
+}
+
+// The attack: copies that have made room for others stayed in memory for
+// readers who take nothing.
+TEST_F(HostileWorkerTest, AJobsStatesHaveAFewReaders) {
+  StartSmall(absl::Minutes(10));
+  ASSERT_EQ(Send(kJob, State(std::string(900 << 10, 's'))),
+            grpc::StatusCode::OK);
+  struct Read {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReader<v1::GetCheckpointResponse>> reader;
+  };
+  v1::GetCheckpointRequest request;
+  request.set_job(kJob);
+  request.set_step(1);
+  v1::GetCheckpointResponse part;
+  std::vector<std::unique_ptr<Read>> reads;
+  for (int i = 0; i < 9; ++i) {
+    reads.push_back(std::make_unique<Read>());
+    Prepare(&reads.back()->context, kJob);
+    reads.back()->reader =
+        stub_->GetCheckpoint(&reads.back()->context, request);
+    const bool begun = reads.back()->reader->Read(&part);
+    EXPECT_EQ(begun, i < 8);
+  }
+  EXPECT_EQ(reads.back()->reader->Finish().error_code(),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  reads.pop_back();
+  for (const auto& read : reads) {
+    read->context.TryCancel();
+    read->reader->Finish();
+  }
 }
 
 TEST_F(CopiesTest, TheNewestWholeStateIsFetchedWhereverItLies) {
