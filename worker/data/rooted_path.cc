@@ -6,10 +6,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
-#include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -24,6 +22,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/status_macros.h"
+#include "worker/files/descriptor.h"
 
 namespace comera::worker {
 namespace {
@@ -32,24 +31,6 @@ namespace {
 constexpr int kMaxLinks = 40;
 
 using Components = std::deque<std::string>;
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 FileIdentity Identity(const struct stat& info) {
   return {info.st_dev, info.st_ino};
@@ -180,26 +161,9 @@ class Walk {
     const std::string below = absl::StrJoin(
         steps_.begin() + 1, steps_.end(), "/",
         [](std::string* out, const Step& step) { *out += step.name; });
-    struct open_how how = {};
-    how.flags = O_PATH | O_CLOEXEC;
-    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS;
-    errno = ENOSYS;
     const Descriptor fd(
-        check == BeneathCheck::kWalk
-            ? -1
-            : static_cast<int>(syscall(SYS_openat2, steps_.front().fd.get(),
-                                       below.empty() ? "." : below.c_str(),
-                                       &how, sizeof(how))));
-    if (fd.get() < 0) {
-      // Before Linux 5.6 there is no such call, and filters of containers may
-      // not know it: the walk itself opened each step from the one before and
-      // followed no link unseen. EAGAIN: something was renamed meanwhile, which
-      // the next line would find if it mattered.
-      if (errno == ENOSYS || errno == EPERM || errno == EAGAIN) {
-        return absl::OkStatus();
-      }
-      return Lost(errno);
-    }
+        OpenBeneath(steps_.front().fd.get(), below, O_PATH, 0, check));
+    if (fd.get() < 0) return Lost(errno);
     struct stat info = {};
     if (fstat(fd.get(), &info) != 0 || !(Identity(info) == found.line.back())) {
       return absl::UnavailableError("the files are being changed");

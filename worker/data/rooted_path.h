@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "worker/files/open_beneath.h"
 
 namespace comera::worker {
 
@@ -41,13 +42,6 @@ struct RootedPath {
   // Whether any step lay in a file system in which the kernel shows its own
   // state (proc, sysfs, cgroup and the like).
   bool is_kernel_state = false;
-};
-
-// How FindBelow asks the kernel; other than the default only in tests.
-enum class BeneathCheck {
-  // openat2(2), or a walk where the kernel or a filter refuses that call.
-  kKernel,
-  kWalk,
 };
 
 // Finds what an absolute path names, one component after the other and without
