@@ -23,6 +23,7 @@
 #include "worker/checkpoint/state_fetch.h"
 #include "worker/checkpoint/state_source.h"
 #include "worker/checkpoint/stored_checkpoints.h"
+#include "worker/files/plain_file.h"
 
 namespace comera::worker {
 namespace {
@@ -56,18 +57,19 @@ absl::Status Measure(const std::string& folder, int64_t mib) {
                    OpenS3Store(options));
   const std::string path = folder + "/state";
   RETURN_IF_ERROR(WriteState(path, mib));
+  ASSIGN_OR_RETURN(const PlainFile file, PlainFile::Open({folder, "state"}));
   const std::atomic<bool> never{false};
   CheckpointName name;
   name.step = 1;
   name.attempt = 1;
   const absl::Time begun = SteadyNow();
   RETURN_IF_ERROR(
-      store->PutFile(StoredCheckpointPath(kJob, name), path, never));
+      store->PutFile(StoredCheckpointPath(kJob, name), file, never));
   const absl::Time stored = SteadyNow();
   std::vector<std::unique_ptr<StateSource>> sources;
   sources.push_back(StoreSource(store.get(), kJob, name.key()));
   const auto from =
-      FetchState({}, sources, folder + "/fetched", nullptr, never);
+      FetchState({}, sources, {folder, "fetched"}, nullptr, never);
   RETURN_IF_ERROR(from.status());
   const absl::Time fetched = SteadyNow();
   const auto speed = [&](absl::Duration time) {

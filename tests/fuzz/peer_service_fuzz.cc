@@ -64,7 +64,7 @@ class Target {
     v1::SynchronizeResponse answer;
     answer.set_grant_key(kKey);
     keys_.Learn(answer);
-    const std::string saved = folders_.Checkpoints(kJob);
+    const std::string saved = folders_.Checkpoints(kJob).ToString();
     Check(
         MakeDirectories(saved).ok() &&
             WriteFileAtomically(

@@ -20,6 +20,7 @@
 #include "worker/checkpoint/copy_troubles.h"
 #include "worker/checkpoint/peer_client.h"
 #include "worker/checkpoint/store_keeper.h"
+#include "worker/files/path_below.h"
 #include "worker/report/artifact_store.h"
 
 namespace comera::worker {
@@ -40,7 +41,7 @@ class CheckpointCopier {
   struct Task {
     std::string job;
     CheckpointName name;
-    std::string path;  // the saved file on this machine
+    PathBelow path;  // the saved file on this machine
     // The workers that get a copy.
     std::vector<v1::Peer> replicas;
     // Whether the state also goes to the store, if there is one.

@@ -38,8 +38,8 @@ struct Candidate {
 
 }  // namespace
 
-std::string CheckpointFetcher::PathOf(const CheckpointName& name) const {
-  return absl::StrCat(folder_, "/", ToFileName(name));
+PathBelow CheckpointFetcher::PathOf(const CheckpointName& name) const {
+  return folder_.Child(ToFileName(name));
 }
 
 absl::Status CheckpointFetcher::CheckOnDisk(
@@ -68,7 +68,7 @@ absl::StatusOr<FetchedCheckpoint> CheckpointFetcher::FetchStart(
     if (absl::IsAborted(status)) return status;
     on_disk = absl::IsDataLoss(status) ? kDamaged : "unreadable";
     LOG(WARNING) << "checkpoint passed over job=" << job << " file=\""
-                 << PathOf(name) << "\" " << status;
+                 << PathOf(name).ToString() << "\" " << status;
   }
   std::vector<std::unique_ptr<StateSource>> sources;
   sources.push_back(MemorySource(memory_, job, key));

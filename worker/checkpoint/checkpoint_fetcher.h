@@ -13,6 +13,7 @@
 #include "worker/checkpoint/peer_client.h"
 #include "worker/checkpoint/replica_cache.h"
 #include "worker/checkpoint/state_fetch.h"
+#include "worker/files/path_below.h"
 #include "worker/report/artifact_store.h"
 
 namespace comera::worker {
@@ -29,7 +30,7 @@ struct FetchedCheckpoint {
 // pointers must outlive it; `store` may be null. Thread-compatible.
 class CheckpointFetcher {
  public:
-  CheckpointFetcher(const StateFetchOptions& options, std::string folder,
+  CheckpointFetcher(const StateFetchOptions& options, PathBelow folder,
                     const ReplicaCache* memory, PeerClient* peers,
                     ArtifactStore* store, OnFetchProgress on_progress)
       : options_(options),
@@ -60,10 +61,10 @@ class CheckpointFetcher {
   // OK: the file is here and whole. DataLoss: it is damaged.
   absl::Status CheckOnDisk(const CheckpointName& name,
                            const std::atomic<bool>& abandoned) const;
-  std::string PathOf(const CheckpointName& name) const;
+  PathBelow PathOf(const CheckpointName& name) const;
 
   const StateFetchOptions options_;
-  const std::string folder_;
+  const PathBelow folder_;
   const ReplicaCache* const memory_;
   PeerClient* const peers_;
   ArtifactStore* const store_;

@@ -2,12 +2,15 @@
 #define COMERA_WORKER_CHECKPOINT_CHECKPOINT_FILE_H_
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "worker/files/open_folder.h"
+#include "worker/files/path_below.h"
+#include "worker/files/plain_file.h"
 
 namespace comera::worker {
 
@@ -16,21 +19,22 @@ namespace comera::worker {
 // may be called from several threads.
 class CheckpointFile {
  public:
-  using OnPart = std::function<absl::Status(std::string_view data)>;
+  using OnPart = PlainFile::OnPart;
 
-  // NotFound: there is no such file. InvalidArgument: it is no plain file, e.g.
-  // a link. Other errors are those of ErrnoStatus.
-  static absl::StatusOr<CheckpointFile> Open(const std::string& path);
-  CheckpointFile(CheckpointFile&& other) noexcept;
-  CheckpointFile& operator=(CheckpointFile&&) = delete;
-  ~CheckpointFile();
+  explicit CheckpointFile(PlainFile contents)
+      : contents_(std::move(contents)) {}
+  // Errors are those of PlainFile::Open.
+  static absl::StatusOr<CheckpointFile> Open(const PathBelow& path);
+  static absl::StatusOr<CheckpointFile> Open(const OpenFolder& folder,
+                                             const std::string& name);
 
-  int64_t size() const { return size_; }
+  int64_t size() const { return contents_.size(); }
+  const PlainFile& contents() const { return contents_; }
 
-  // Passes the bytes from `offset` on to `part`. OutOfRange: `offset` lies
-  // behind the end. DataLoss: the file has become shorter. Other errors are
-  // those of reading and of `part`.
-  absl::Status Read(int64_t offset, const OnPart& part) const;
+  // PlainFile::Read.
+  absl::Status Read(int64_t offset, const OnPart& part) const {
+    return contents_.Read(offset, part);
+  }
 
   // Compares the contents with the checksum at their end. DataLoss: they
   // differ. `sha256`, unless null, gets the digits of the SHA-256 of the whole
@@ -40,10 +44,7 @@ class CheckpointFile {
                       const OnPart& part = nullptr) const;
 
  private:
-  CheckpointFile(int fd, int64_t size) : fd_(fd), size_(size) {}
-
-  int fd_;
-  int64_t size_;
+  PlainFile contents_;
 };
 
 // Whether `contents` end with the checksum of the rest.

@@ -3,8 +3,6 @@
 #include "worker/checkpoint/checkpoint_names.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -12,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "worker/files/open_folder.h"
 
 namespace comera::worker {
 namespace {
@@ -57,14 +56,15 @@ std::optional<CheckpointName> ParseCheckpointName(std::string_view file) {
   return name;
 }
 
-std::vector<CheckpointName> ListCheckpointFiles(const std::string& folder) {
+std::vector<CheckpointName> ListCheckpointFiles(const PathBelow& path) {
   std::vector<CheckpointName> names;
-  std::error_code error;
-  for (std::filesystem::directory_iterator it(folder, error), end;
-       !error && it != end; it.increment(error)) {
-    if (const auto name = ParseCheckpointName(it->path().filename().string())) {
-      names.push_back(*name);
-    }
+  const absl::StatusOr<OpenFolder> folder = OpenFolder::Open(path);
+  if (!folder.ok()) return names;
+  const absl::StatusOr<std::vector<std::string>> files = folder->List();
+  if (!files.ok()) return names;
+  for (const std::string& file : *files) {
+    const auto name = ParseCheckpointName(file);
+    if (name && folder->SizeOf(file)) names.push_back(*name);
   }
   std::sort(names.begin(), names.end(), IsOlder);
   return names;

@@ -11,6 +11,8 @@
 #include <tuple>
 #include <vector>
 
+#include "worker/files/path_below.h"
+
 namespace comera::worker {
 
 // The largest step and attempt that a file's name can hold: twelve digits.
@@ -54,8 +56,9 @@ std::string ToFileName(const CheckpointName& name);
 // Nothing if the file is no checkpoint.
 std::optional<CheckpointName> ParseCheckpointName(std::string_view file);
 
-// The checkpoint files of the folder, newest last.
-std::vector<CheckpointName> ListCheckpointFiles(const std::string& folder);
+// The checkpoint files of the folder, newest last; none if it cannot be reached
+// without following a link. Only plain files count.
+std::vector<CheckpointName> ListCheckpointFiles(const PathBelow& folder);
 
 // Selects the names that may be the state of `key`, the likeliest first: the
 // attempt's own, then the ones whose attempt is unknown. If the key's own

@@ -3,8 +3,9 @@
 
 #include "worker/checkpoint/checkpoint_shelf.h"
 
-#include <filesystem>
-#include <system_error>
+#include <optional>
+
+#include "worker/files/open_folder.h"
 
 namespace comera::worker {
 namespace {
@@ -23,12 +24,13 @@ void CheckpointShelf::ScanAll() {
 
 void CheckpointShelf::Scan(const std::string& job) {
   std::vector<v1::HeldCheckpoint> found;
-  const std::string folder = folders_->Checkpoints(job);
-  std::vector<CheckpointName> names = ListCheckpointFiles(folder);
+  const PathBelow path = folders_->Checkpoints(job);
+  std::vector<CheckpointName> names = ListCheckpointFiles(path);
   // Members write there, and one must not crowd out what others have.
   if (names.size() > kMaxOfJob) {
     names.erase(names.begin(), names.end() - kMaxOfJob);
   }
+  const absl::StatusOr<OpenFolder> folder = OpenFolder::Open(path);
   for (const CheckpointName& name : names) {
     v1::HeldCheckpoint held;
     held.set_job(job);
@@ -36,10 +38,10 @@ void CheckpointShelf::Scan(const std::string& job) {
     held.set_snapshot(name.snapshot);
     held.set_attempt(name.attempt);
     held.set_place(v1::HeldCheckpoint::DISK);
-    std::error_code gone;
-    const auto size =
-        std::filesystem::file_size(folder + "/" + ToFileName(name), gone);
-    if (!gone) held.set_size_bytes(static_cast<int64_t>(size));
+    std::optional<int64_t> size;
+    if (folder.ok()) size = folder->SizeOf(ToFileName(name));
+    // It may be gone by now.
+    if (size) held.set_size_bytes(*size);
     found.push_back(std::move(held));
   }
   if (found.empty()) {

@@ -183,11 +183,11 @@ class PeerServer::Service : public v1::PeerService::Service {
     if (const auto copy = cache_->Get(request.job(), key)) {
       return SendCopy(*copy, request.offset(), writer, *transfer);
     }
-    const std::string folder = folders_->Checkpoints(request.job());
+    const PathBelow folder = folders_->Checkpoints(request.job());
     for (const CheckpointName& name :
          NamesOf(key, ListCheckpointFiles(folder))) {
       const absl::StatusOr<CheckpointFile> file =
-          CheckpointFile::Open(absl::StrCat(folder, "/", ToFileName(name)));
+          CheckpointFile::Open(folder.Child(ToFileName(name)));
       // The trainer may just have deleted it.
       if (!file.ok()) continue;
       PartWriter parts(file->size(), writer, transfer.get());

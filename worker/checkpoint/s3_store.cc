@@ -16,7 +16,7 @@
 #include "common/object_store/s3_uploader.h"
 #include "common/status_macros.h"
 #include "proto/data_url.h"
-#include "worker/checkpoint/checkpoint_file.h"
+#include "worker/files/plain_file.h"
 
 namespace comera::worker {
 namespace {
@@ -39,10 +39,9 @@ class S3Store : public ArtifactStore {
         reader_(client),
         prefix_(std::move(prefix)) {}
 
-  absl::Status PutFile(const std::string& name, const std::string& path,
+  absl::Status PutFile(const std::string& name, const PlainFile& file,
                        const std::atomic<bool>& abandoned) override {
     RETURN_IF_ERROR(CheckArtifactName(name));
-    ASSIGN_OR_RETURN(const CheckpointFile file, CheckpointFile::Open(path));
     const absl::Status status = uploader_.Upload(
         absl::StrCat(prefix_, name), file.size(),
         [&](const ObjectClient::Sink& sink) {

@@ -2,7 +2,6 @@
 
 #include "worker/checkpoint/start_fetch.h"
 
-#include <filesystem>
 #include <thread>
 #include <utility>
 
@@ -10,13 +9,14 @@
 #include "absl/time/clock.h"
 #include "comera/v1/training_service.grpc.pb.h"
 #include "common/backoff.h"
-#include "common/files.h"
 #include "common/grpc_status.h"
 #include "common/status_macros.h"
 #include "common/steady_time.h"
 #include "proto/resource_names.h"
 #include "worker/checkpoint/call_watch.h"
 #include "worker/checkpoint/checkpoint_file.h"
+#include "worker/files/open_folder.h"
+#include "worker/files/plain_file.h"
 #include "worker/report/growing_file.h"
 
 namespace comera::worker {
@@ -68,8 +68,8 @@ absl::Status Download(const StartFetchOptions& options,
 // DataLoss: the file is damaged.
 absl::Status Verify(const GrowingFile& file,
                     const std::atomic<bool>& abandoned) {
-  ASSIGN_OR_RETURN(const CheckpointFile whole,
-                   CheckpointFile::Open(file.temporary()));
+  ASSIGN_OR_RETURN(PlainFile contents, file.Contents());
+  const CheckpointFile whole(std::move(contents));
   return whole.Verify(nullptr, [&](std::string_view) {
     return abandoned ? absl::AbortedError("abandoned") : absl::OkStatus();
   });
@@ -85,20 +85,19 @@ bool MayPass(const absl::Status& status) {
 
 absl::Status FetchStart(const StartFetchOptions& options,
                         const std::shared_ptr<grpc::Channel>& channel,
-                        const std::string& checkpoint, const std::string& path,
+                        const std::string& checkpoint, const PathBelow& path,
                         const std::atomic<bool>& abandoned,
                         const std::function<void(int64_t)>& on_progress) {
-  std::error_code error;
-  if (std::filesystem::exists(path, error)) return absl::OkStatus();
-  RETURN_IF_ERROR(MakeDirectories(path.substr(0, path.rfind('/'))));
   Backoff backoff(options.min_backoff, options.max_backoff);
   const auto pause = [&] {
     const absl::Time again = SteadyNow() + backoff.Next();
     while (!abandoned && SteadyNow() < again) absl::SleepFor(kPollInterval);
   };
   while (!abandoned) {
-    absl::StatusOr<GrowingFile> file =
-        GrowingFile::Open(path, path + ".tmp.fetch");
+    ASSIGN_OR_RETURN(OpenFolder folder, OpenFolder::Make(path.Parent()));
+    if (folder.SizeOf(path.Name())) return absl::OkStatus();
+    absl::StatusOr<GrowingFile> file = GrowingFile::Open(
+        std::move(folder), path.Name(), path.Name() + ".tmp.fetch");
     if (absl::IsAborted(file.status())) {
       // A fetch that was abandoned may take a moment to end.
       pause();

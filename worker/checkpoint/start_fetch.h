@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "worker/files/path_below.h"
 
 namespace grpc {
 class Channel;
@@ -25,18 +26,18 @@ struct StartFetchOptions {
 };
 
 // Downloads `jobs/{job}/checkpoints/{step}` to `path`, where it appears whole
-// and verified or not at all; does nothing if the file exists. It grows beside
-// it on disk, and is never in memory as a whole. Tries again, from the offset
-// that was reached, while the coordinator cannot be reached, until `abandoned`
-// is set. `on_progress`, which may be empty, is
-// called for every part with the number of bytes that are here. Aborted:
-// `abandoned` was set. NotFound, PermissionDenied, FailedPrecondition: the
-// coordinator's answer. DataLoss: what it sends is damaged. ResourceExhausted:
-// this disk is full.
+// and verified or not at all; does nothing if there is a plain file. It grows
+// beside it on disk, and is never in memory as a whole. Tries again, from the
+// offset that was reached, while the coordinator cannot be reached, until
+// `abandoned` is set. `on_progress`, which may be empty, is called for every
+// part with the number of bytes that are here. Aborted: `abandoned` was set.
+// NotFound, PermissionDenied, FailedPrecondition: the coordinator's answer.
+// DataLoss: what it sends is damaged. ResourceExhausted: this disk is full.
+// Other errors are those of OpenFolder.
 absl::Status FetchStart(
     const StartFetchOptions& options,
     const std::shared_ptr<grpc::Channel>& channel,
-    const std::string& checkpoint, const std::string& path,
+    const std::string& checkpoint, const PathBelow& path,
     const std::atomic<bool>& abandoned,
     const std::function<void(int64_t bytes)>& on_progress = nullptr);
 

@@ -10,11 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/backoff.h"
-#include "common/files.h"
 #include "common/log.h"
 #include "common/status_macros.h"
 #include "common/steady_time.h"
 #include "worker/checkpoint/checkpoint_file.h"
+#include "worker/files/open_folder.h"
+#include "worker/files/plain_file.h"
 #include "worker/report/growing_file.h"
 
 namespace comera::worker {
@@ -205,8 +206,8 @@ class Fetch {
 
   // DataLoss: what has come is damaged. Aborted: abandoned.
   absl::Status Verify() const {
-    ASSIGN_OR_RETURN(const CheckpointFile whole,
-                     CheckpointFile::Open(file_.temporary()));
+    ASSIGN_OR_RETURN(PlainFile contents, file_.Contents());
+    const CheckpointFile whole(std::move(contents));
     const absl::Status status = whole.Verify(nullptr, [&](std::string_view) {
       if (on_progress_) {
         on_progress_(file_.size(), file_.size(), "the checksum");
@@ -259,17 +260,15 @@ class Fetch {
 absl::StatusOr<std::string> FetchState(
     const StateFetchOptions& options,
     const std::vector<std::unique_ptr<StateSource>>& sources,
-    const std::string& path, const OnFetchProgress& on_progress,
+    const PathBelow& path, const OnFetchProgress& on_progress,
     const std::atomic<bool>& abandoned) {
-  const size_t slash = path.rfind('/');
-  if (slash != std::string::npos && slash > 0) {
-    RETURN_IF_ERROR(MakeDirectories(path.substr(0, slash)));
-  }
   // A fetch that was abandoned may take a moment to end.
   const absl::Time begun = SteadyNow();
   std::optional<GrowingFile> file;
   while (!file.has_value()) {
-    auto opened = GrowingFile::Open(path, path + ".tmp.fetch");
+    ASSIGN_OR_RETURN(OpenFolder folder, OpenFolder::Make(path.Parent()));
+    auto opened = GrowingFile::Open(std::move(folder), path.Name(),
+                                    path.Name() + ".tmp.fetch");
     if (opened.ok()) {
       file.emplace(*std::move(opened));
     } else if (!absl::IsAborted(opened.status())) {

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "worker/checkpoint/state_source.h"
+#include "worker/files/path_below.h"
 
 namespace comera::worker {
 
@@ -45,12 +46,12 @@ using OnFetchProgress =
 // NotFound: no source has it. DataLoss: some have it, all damaged, and no other
 // has it. DeadlineExceeded: nothing has come for `start_wait`. The messages of
 // these tell why of each source. Aborted: `abandoned` was set.
-// ResourceExhausted and other errors of ErrnoStatus: the file cannot be written
+// ResourceExhausted and other errors of OpenFolder: the file cannot be written
 // here.
 absl::StatusOr<std::string> FetchState(
     const StateFetchOptions& options,
     const std::vector<std::unique_ptr<StateSource>>& sources,
-    const std::string& path, const OnFetchProgress& on_progress,
+    const PathBelow& path, const OnFetchProgress& on_progress,
     const std::atomic<bool>& abandoned);
 
 }  // namespace comera::worker

@@ -160,7 +160,7 @@ void StoreKeeper::Delete(const std::string& job, const StateKey& key) {
       << " attempt=" << key.attempt << " step=" << key.step << " " << status;
 }
 
-absl::Status StoreKeeper::Store(const Task& task) {
+absl::Status StoreKeeper::Store(const Task& task, const CheckpointFile& file) {
   ASSIGN_OR_RETURN(const std::vector<CheckpointName> names,
                    ListStored(store_, task.job, abandoned_));
   for (const CheckpointName& name : names) {
@@ -171,15 +171,16 @@ absl::Status StoreKeeper::Store(const Task& task) {
       return absl::AbortedError("there is a state of a later attempt");
     }
   }
-  return store_->PutFile(StoredCheckpointPath(task.job, task.name), task.path,
-                         abandoned_);
+  // The very file that was verified, whatever has its name by now.
+  return store_->PutFile(StoredCheckpointPath(task.job, task.name),
+                         file.contents(), abandoned_);
 }
 
 void StoreKeeper::Copy(const Task& task) {
   const absl::StatusOr<CheckpointFile> file = CheckpointFile::Open(task.path);
   // The trainer may have deleted it by now to make room for a newer one.
   if (!file.ok() || !file->Verify().ok()) return;
-  const absl::Status status = Store(task);
+  const absl::Status status = Store(task, *file);
   if (absl::IsAborted(status)) {
     LOG_IF(WARNING, !abandoned_) << "checkpoint not durable job=" << task.job
                                  << " attempt=" << task.name.attempt

@@ -15,8 +15,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "worker/checkpoint/checkpoint_file.h"
 #include "worker/checkpoint/checkpoint_names.h"
 #include "worker/checkpoint/stored_checkpoints.h"
+#include "worker/files/path_below.h"
 #include "worker/report/artifact_store.h"
 
 namespace comera::worker {
@@ -34,7 +36,7 @@ class StoreKeeper {
   struct Task {
     std::string job;
     CheckpointName name;
-    std::string path;  // the saved file on this machine
+    PathBelow path;  // the saved file on this machine
   };
   struct Options {
     // How often all of the store is listed, for each thousand states that it
@@ -93,7 +95,7 @@ class StoreKeeper {
   void Delete(const std::string& job, const StateKey& key);
   void Copy(const Task& task);
   // Aborted: the store has a state of a later attempt.
-  absl::Status Store(const Task& task);
+  absl::Status Store(const Task& task, const CheckpointFile& file);
 
   const Options options_;
   ArtifactStore* const store_;

@@ -2,8 +2,9 @@
 
 #include "worker/gang/job_folders.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <system_error>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "common/status_macros.h"
 #include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/time_util.h"
+#include "worker/files/open_folder.h"
 #include "worker/gang/gang.h"
 #include "worker/trainer/process/task.pb.h"
 
@@ -23,6 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Follows no links: libstdc++ goes down by descriptors, since version 12 also
+// while others rename what is removed.
 void Remove(const std::string& path) {
   std::error_code ignored;
   fs::remove_all(path, ignored);
@@ -38,20 +42,37 @@ std::vector<fs::path> Children(const fs::path& folder) {
   return children;
 }
 
+// When the file was last written; not what it leads to, if it is a link.
+absl::Time Written(const fs::path& path) {
+  struct stat info = {};
+  if (lstat(path.c_str(), &info) != 0) return absl::InfinitePast();
+  return absl::TimeFromTimespec(info.st_mtim);
+}
+
 // The time since anything in `path` was last written.
 absl::Duration Age(const fs::path& path) {
-  const auto now = fs::file_time_type::clock::now();
+  const absl::Time now = absl::Now();
+  absl::Time newest = Written(path);
+  if (newest == absl::InfinitePast()) return absl::ZeroDuration();
   std::error_code error;
-  auto newest = fs::last_write_time(path, error);
-  if (error) return absl::ZeroDuration();
   for (fs::recursive_directory_iterator it(path, error), end;
        !error && it != end; it.increment(error)) {
-    std::error_code gone;
-    const auto time = fs::last_write_time(it->path(), gone);
-    if (!gone) newest = std::max(newest, time);
+    newest = std::max(newest, Written(it->path()));
   }
-  return absl::FromChrono(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(now - newest));
+  return now - newest;
+}
+
+// Whether the folder is there and not empty; true where that cannot be told. A
+// link is no folder.
+bool HoldsAny(const PathBelow& path) {
+  const absl::StatusOr<OpenFolder> folder = OpenFolder::Open(path);
+  if (absl::IsNotFound(folder.status()) ||
+      absl::IsFailedPrecondition(folder.status())) {
+    return false;
+  }
+  if (!folder.ok()) return true;
+  const absl::StatusOr<std::vector<std::string>> names = folder->List();
+  return !names.ok() || !names->empty();
 }
 
 }  // namespace
@@ -65,12 +86,12 @@ std::string JobFolders::Attempt(const std::string& job, int64_t attempt) const {
   return absl::StrCat(Job(job), "/epoch-", attempt);
 }
 
-std::string JobFolders::Work(const std::string& job) const {
-  return absl::StrCat(Job(job), "/work");
+PathBelow JobFolders::Work(const std::string& job) const {
+  return {Job(job), "work"};
 }
 
-std::string JobFolders::Checkpoints(const std::string& job) const {
-  return absl::StrCat(Work(job), "/checkpoints");
+PathBelow JobFolders::Checkpoints(const std::string& job) const {
+  return Work(job).Child("checkpoints");
 }
 
 std::string JobFolders::Temporary(const std::string& job,
@@ -89,16 +110,16 @@ std::vector<std::string> JobFolders::Jobs() const {
   return jobs;
 }
 
-std::string JobFolders::Model(const std::string& job) const {
-  return absl::StrCat(Work(job), "/model");
+PathBelow JobFolders::Model(const std::string& job) const {
+  return Work(job).Child("model");
 }
 
-std::string JobFolders::Targets(const std::string& job) const {
-  return absl::StrCat(Work(job), "/targets");
+PathBelow JobFolders::Targets(const std::string& job) const {
+  return Work(job).Child("targets");
 }
 
-std::string JobFolders::Start(const std::string& job) const {
-  return absl::StrCat(Work(job), "/start_from.checkpoint");
+PathBelow JobFolders::Start(const std::string& job) const {
+  return Work(job).Child("start_from.checkpoint");
 }
 
 std::string JobFolders::Rendezvous(const std::string& job,
@@ -121,7 +142,7 @@ std::string JobFolders::Lease() const { return data_dir_ + "/lease"; }
 std::vector<std::string> JobFolders::WritableFolders(
     const v1::MemberAssignment& member) const {
   std::vector<std::string> folders = {
-      Work(member.job()), Rendezvous(member.job(), member.attempt())};
+      Work(member.job()).ToString(), Rendezvous(member.job(), member.attempt())};
   if (!member.spec().has_program()) {
     folders.push_back(absl::StrCat(data_dir_, "/cache"));
   }
@@ -144,7 +165,7 @@ absl::StatusOr<std::string> JobFolders::WriteTask(
   task.set_threads(threads);
   task.set_device(device);
   task.set_rendezvous_dir(Rendezvous(job, assignment.attempt()));
-  task.set_work_dir(Work(job));
+  task.set_work_dir(Work(job).ToString());
   task.set_cache_dir(absl::StrCat(data_dir_, "/cache"));
   task.set_resume(assignment.resume());
   if (assignment.resume() && assignment.has_start()) {
@@ -161,7 +182,7 @@ absl::StatusOr<std::string> JobFolders::WriteTask(
       assignment.spec().checkpoint().snapshot_every_steps());
   if (SpansWorkers(assignment)) task.set_host(address);
   if (assignment.spec().has_start_from() && assignment.rank() == 0) {
-    task.set_start_from(Start(job));
+    task.set_start_from(Start(job).ToString());
   }
   std::string json;
   google::protobuf::util::JsonPrintOptions options;
@@ -200,7 +221,7 @@ void JobFolders::RemoveOld(const std::set<std::string>& active,
     for (const fs::path& child : Children(job)) {
       const bool is_logs = child.filename() == "logs";
       if (child.filename() == "work" &&
-          !Children(child / "checkpoints").empty()) {
+          HoldsAny({job.string(), "work/checkpoints"})) {
         continue;
       }
       if (Age(child) > (is_logs ? logs : stopped)) Remove(child.string());

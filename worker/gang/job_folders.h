@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "comera/v1/worker_service.pb.h"
+#include "worker/files/path_below.h"
 
 namespace comera::worker {
 
@@ -27,14 +28,16 @@ class JobFolders {
  public:
   explicit JobFolders(std::string data_dir) : data_dir_(std::move(data_dir)) {}
 
-  std::string Work(const std::string& job) const;
-  std::string Checkpoints(const std::string& job) const;
+  // The job's members own its work folder and may put anything in there, so
+  // what it holds is reached by OpenFolder and PlainFile.
+  PathBelow Work(const std::string& job) const;
+  PathBelow Checkpoints(const std::string& job) const;
   // Holds temporary files of the attempt's members; removed with the attempt.
   std::string Temporary(const std::string& job, int64_t attempt) const;
-  std::string Model(const std::string& job) const;
-  std::string Targets(const std::string& job) const;
+  PathBelow Model(const std::string& job) const;
+  PathBelow Targets(const std::string& job) const;
   // The file of another job's checkpoint that this one starts from.
-  std::string Start(const std::string& job) const;
+  PathBelow Start(const std::string& job) const;
   std::string Rendezvous(const std::string& job, int64_t attempt) const;
   std::string Log(const v1::MemberKey& rank) const;
   // The file of the member's events, removed with the attempt.

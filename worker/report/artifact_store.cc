@@ -22,6 +22,7 @@
 #include "common/files.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
+#include "worker/files/open_folder.h"
 #include "worker/report/growing_file.h"
 
 namespace comera::worker {
@@ -86,28 +87,29 @@ class DirectoryStore : public ArtifactStore {
   explicit DirectoryStore(std::string directory)
       : directory_(std::move(directory)) {}
 
-  absl::Status PutFile(const std::string& name, const std::string& from,
+  absl::Status PutFile(const std::string& name, const PlainFile& from,
                        const std::atomic<bool>& abandoned) override {
     RETURN_IF_ERROR(CheckArtifactName(name));
-    const std::string path = Path(name);
-    RETURN_IF_ERROR(MakeDirectories(fs::path(path).parent_path().string()));
-    ASSIGN_OR_RETURN(const OpenedFile source, OpenToRead(from));
-    const auto closer = absl::MakeCleanup([&] { ::close(source.fd); });
+    const fs::path path = Path(name);
+    // The store is its operator's, who may have links in it.
+    ASSIGN_OR_RETURN(OpenFolder folder,
+                     OpenFolder::Make({path.parent_path().string(), ""}));
+    const std::string last = path.filename().string();
     // Several workers may write the same file, so each has a name of its own.
     static std::atomic<int> counter{0};
     ASSIGN_OR_RETURN(
         GrowingFile file,
-        GrowingFile::Open(path, absl::StrCat(path, ".tmp.", ::getpid(), ".",
-                                             counter.fetch_add(1))));
+        GrowingFile::Open(std::move(folder), last,
+                          absl::StrCat(last, ".tmp.", ::getpid(), ".",
+                                       counter.fetch_add(1))));
     const auto write = [&]() -> absl::Status {
       RETURN_IF_ERROR(file.Reset());
       Sha256Stream hash;
-      RETURN_IF_ERROR(ReadParts(source.fd, 0, source.size, from,
-                                [&](std::string_view data) {
-                                  if (abandoned) return Abandoned();
-                                  hash.Add(data);
-                                  return file.Append(data);
-                                }));
+      RETURN_IF_ERROR(from.Read(0, [&](std::string_view data) {
+        if (abandoned) return Abandoned();
+        hash.Add(data);
+        return file.Append(data);
+      }));
       RETURN_IF_ERROR(file.Append(absl::StrCat(kTrailer, hash.Finish(), "\n")));
       return file.Commit();
     };

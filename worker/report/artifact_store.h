@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "worker/files/plain_file.h"
 
 namespace comera::worker {
 
@@ -29,11 +30,11 @@ class ArtifactStore {
  public:
   virtual ~ArtifactStore() = default;
 
-  // Stores the contents of the file at `path`, which is never in memory as a
-  // whole. It is durable on return and replaces one of the same name. What
-  // arrives is compared with what was sent. ResourceExhausted: the store is
-  // full. Errors of reading that file are those of ErrnoStatus.
-  virtual absl::Status PutFile(const std::string& name, const std::string& path,
+  // Stores the contents of the open file, which is never in memory as a whole.
+  // It is durable on return and replaces one of the same name. What arrives is
+  // compared with what was sent. ResourceExhausted: the store is full. Errors
+  // of reading that file are those of PlainFile.
+  virtual absl::Status PutFile(const std::string& name, const PlainFile& file,
                                const std::atomic<bool>& abandoned) = 0;
   // Passes the contents from `offset` on to `part`, with the size of the whole,
   // part by part; one part may be empty. The checksum is left to the caller,

@@ -10,8 +10,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
-#include "absl/strings/str_cat.h"
 #include "common/files.h"
 #include "common/status_macros.h"
 
@@ -20,83 +18,82 @@ namespace {
 
 // How often a file is opened anew that was moved or replaced meanwhile.
 constexpr int kMaxTries = 8;
+constexpr int kFlags = O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK;
+constexpr mode_t kMode = 0644;
 
-// Whether `name` still names the open file, which is a plain one without a
-// second name.
-bool IsOwn(const std::string& name, const struct stat& open_file) {
-  struct stat named;
-  return ::lstat(name.c_str(), &named) == 0 && S_ISREG(named.st_mode) &&
-         named.st_nlink == 1 && named.st_dev == open_file.st_dev &&
-         named.st_ino == open_file.st_ino;
+// Aborted: another has it.
+absl::Status Lock(int fd, const std::string& path) {
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
+  const int error = errno;
+  if (error == EWOULDBLOCK) {
+    return absl::AbortedError(path + " is being written to");
+  }
+  // Some shared file systems have no locks. Two writers of one file are rare,
+  // and a mixture of theirs fails its checksum.
+  if (error == ENOSYS || error == ENOLCK || error == EOPNOTSUPP) {
+    return absl::OkStatus();
+  }
+  return ErrnoStatus(error, "lock " + path);
 }
 
 }  // namespace
 
-GrowingFile::GrowingFile(std::string path, std::string temporary, int fd,
-                         int64_t size)
-    : path_(std::move(path)),
+GrowingFile::GrowingFile(OpenFolder folder, std::string name,
+                         std::string temporary, Descriptor fd)
+    : folder_(std::move(folder)),
+      name_(std::move(name)),
       temporary_(std::move(temporary)),
-      fd_(fd),
-      size_(size) {}
+      fd_(std::move(fd)) {}
 
-GrowingFile::GrowingFile(GrowingFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      temporary_(std::move(other.temporary_)),
-      fd_(std::exchange(other.fd_, -1)),
-      size_(other.size_) {}
-
-GrowingFile::~GrowingFile() {
-  if (fd_ >= 0) ::close(fd_);
+std::string GrowingFile::Path() const {
+  return folder_.path().Child(temporary_).ToString();
 }
 
-absl::StatusOr<GrowingFile> GrowingFile::Open(std::string path,
+absl::StatusOr<GrowingFile> GrowingFile::Open(OpenFolder folder,
+                                              std::string name,
                                               std::string temporary) {
+  const std::string path = folder.path().Child(temporary).ToString();
+  absl::Status refused;
   for (int i = 0; i < kMaxTries; ++i) {
-    const int fd = ::open(
-        temporary.c_str(),
-        O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
-        0644);
-    if (fd < 0) {
-      const int error = errno;
-      // A link, a folder or a pipe without a reader.
-      if (error != ELOOP && error != ENXIO) {
-        return ErrnoStatus(error, "create " + temporary);
-      }
-      ::unlink(temporary.c_str());
+    absl::StatusOr<Descriptor> fd = folder.OpenFile(temporary, kFlags, kMode);
+    if (absl::IsFailedPrecondition(fd.status()) ||
+        absl::IsUnavailable(fd.status())) {
+      // A link or a socket.
+      refused = fd.status();
+      if (!folder.SizeOf(temporary)) RETURN_IF_ERROR(folder.Remove(temporary));
       continue;
     }
-    GrowingFile file(path, temporary, fd, 0);
-    if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-      const int error = errno;
-      if (error == EWOULDBLOCK) {
-        return absl::AbortedError(temporary + " is being written to");
-      }
-      // Some shared file systems have no locks. Two writers of one file are
-      // rare, and a mixture of theirs fails its checksum.
-      if (error != ENOSYS && error != ENOLCK && error != EOPNOTSUPP) {
-        return ErrnoStatus(error, "lock " + temporary);
-      }
-    }
-    struct stat info;
-    if (::fstat(fd, &info) != 0) return ErrnoStatus(errno, temporary);
-    if (IsOwn(temporary, info)) {
+    RETURN_IF_ERROR(fd.status());
+    RETURN_IF_ERROR(Lock(fd->get(), path));
+    struct stat info = {};
+    if (::fstat(fd->get(), &info) != 0) return ErrnoStatus(errno, path);
+    if (S_ISREG(info.st_mode) && folder.IsOnlyNameOf(temporary, fd->get())) {
+      GrowingFile file(std::move(folder), std::move(name), std::move(temporary),
+                       *std::move(fd));
       file.size_ = info.st_size;
       return file;
     }
     // Whoever had the lock before has moved it to its place, or it is a second
     // name of another file.
     if (!S_ISREG(info.st_mode) || info.st_nlink > 1) {
-      ::unlink(temporary.c_str());
+      RETURN_IF_ERROR(folder.Remove(temporary));
     }
   }
-  return absl::UnavailableError(temporary + " is replaced again and again");
+  RETURN_IF_ERROR(refused);
+  return absl::UnavailableError(path + " is replaced again and again");
+}
+
+absl::StatusOr<PlainFile> GrowingFile::Contents() const {
+  Descriptor fd(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0));
+  if (fd.get() < 0) return ErrnoStatus(errno, Path());
+  return PlainFile::Take(std::move(fd), Path());
 }
 
 absl::Status GrowingFile::Append(std::string_view data) {
   while (!data.empty()) {
-    const ssize_t count = ::write(fd_, data.data(), data.size());
+    const ssize_t count = ::write(fd_.get(), data.data(), data.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return ErrnoStatus(errno, "write " + temporary_);
+    if (count < 0) return ErrnoStatus(errno, "write " + Path());
     data.remove_prefix(static_cast<size_t>(count));
     size_ += count;
   }
@@ -104,28 +101,27 @@ absl::Status GrowingFile::Append(std::string_view data) {
 }
 
 absl::Status GrowingFile::Reset() {
-  if (::ftruncate(fd_, 0) != 0) {
-    return ErrnoStatus(errno, "truncate " + temporary_);
+  if (::ftruncate(fd_.get(), 0) != 0) {
+    return ErrnoStatus(errno, "truncate " + Path());
   }
   size_ = 0;
   return absl::OkStatus();
 }
 
 absl::Status GrowingFile::Commit() {
-  if (::fsync(fd_) != 0) return ErrnoStatus(errno, "fsync " + temporary_);
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    return ErrnoStatus(errno, "rename to " + path_);
+  if (::fsync(fd_.get()) != 0) return ErrnoStatus(errno, "fsync " + Path());
+  if (!folder_.IsOnlyNameOf(temporary_, fd_.get())) {
+    return absl::UnavailableError(
+        Path() + " is another file than the one that was written");
   }
-  const size_t slash = path_.rfind('/');
-  const std::string folder =
-      slash == std::string::npos ? "." : path_.substr(0, slash + 1);
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return ErrnoStatus(errno, "open " + folder);
-  const auto closer = absl::MakeCleanup([fd] { ::close(fd); });
-  if (::fsync(fd) != 0) return ErrnoStatus(errno, "fsync " + folder);
-  return absl::OkStatus();
+  RETURN_IF_ERROR(folder_.Rename(temporary_, name_));
+  return folder_.Sync();
 }
 
-void GrowingFile::Discard() { ::unlink(temporary_.c_str()); }
+void GrowingFile::Discard() {
+  if (folder_.IsOnlyNameOf(temporary_, fd_.get())) {
+    folder_.Remove(temporary_).IgnoreError();
+  }
+}
 
 }  // namespace comera::worker

@@ -7,6 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "worker/files/descriptor.h"
+#include "worker/files/open_folder.h"
+#include "worker/files/plain_file.h"
 
 namespace comera::worker {
 
@@ -14,41 +17,46 @@ namespace comera::worker {
 // name, and appears in its place whole. What has come stays over the end of
 // this object and of the process, so that it can be gone on with.
 //
-// Only one GrowingFile at a time has a name, over all processes. Move-only; not
-// thread-safe. Errors are those of ErrnoStatus (common/files.h), of which
-// ResourceExhausted means that the disk is full.
+// Only one GrowingFile at a time has a name, over all processes. The folder may
+// be one that others write to: all is done by its descriptor, and what they put
+// in the place of a name is replaced, never followed. Move-only; not
+// thread-safe. Errors are those of OpenFolder, of which ResourceExhausted means
+// that the disk is full.
 class GrowingFile {
  public:
-  // Opens `temporary`, which must lie on the same disk as `path`, and goes on
-  // after the bytes that it has. Links and files with a second name, which
-  // others may have put there, are removed. Aborted: another GrowingFile has
-  // it open.
-  static absl::StatusOr<GrowingFile> Open(std::string path,
+  // Opens the file `temporary` of the folder, and goes on after the bytes that
+  // it has. Links and files with a second name, which others may have put
+  // there, are removed. Aborted: another GrowingFile has it open.
+  static absl::StatusOr<GrowingFile> Open(OpenFolder folder, std::string name,
                                           std::string temporary);
-  GrowingFile(GrowingFile&& other) noexcept;
+  GrowingFile(GrowingFile&& other) noexcept = default;
   GrowingFile& operator=(GrowingFile&&) = delete;
-  ~GrowingFile();
 
   // The bytes that have come.
   int64_t size() const { return size_; }
-  // The name under which it grows.
-  const std::string& temporary() const { return temporary_; }
+  // The open file, to read what has come, whatever has its name by now.
+  absl::StatusOr<PlainFile> Contents() const;
 
   absl::Status Append(std::string_view data);
   // Begins anew with no bytes.
   absl::Status Reset();
   // Makes it durable and moves it to its place, over what is there.
+  // Unavailable: another file has its name, or it has another name.
   absl::Status Commit();
   // Removes it. Neither this nor Commit may be followed by other calls.
   void Discard();
 
  private:
-  GrowingFile(std::string path, std::string temporary, int fd, int64_t size);
+  GrowingFile(OpenFolder folder, std::string name, std::string temporary,
+              Descriptor fd);
 
-  std::string path_;
+  std::string Path() const;
+
+  OpenFolder folder_;
+  std::string name_;
   std::string temporary_;
-  int fd_;
-  int64_t size_;
+  Descriptor fd_;
+  int64_t size_ = 0;
 };
 
 }  // namespace comera::worker

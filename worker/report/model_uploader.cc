@@ -3,14 +3,8 @@
 
 #include "worker/report/model_uploader.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
-#include <functional>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -18,19 +12,16 @@
 #include "absl/strings/str_cat.h"
 #include "comera/v1/worker_service.grpc.pb.h"
 #include "common/backoff.h"
-#include "common/files.h"
 #include "common/grpc_status.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
 #include "proto/resource_names.h"
+#include "worker/files/plain_file.h"
 
 namespace comera::worker {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr size_t kMaxFiles = 64;
-constexpr size_t kChunkBytes = size_t{1} << 20;
 constexpr int64_t kMaxModelBytes = int64_t{64} << 30;
 
 bool IsFinal(const absl::Status& status) {
@@ -39,75 +30,24 @@ bool IsFinal(const absl::Status& status) {
          absl::IsFailedPrecondition(status) || absl::IsUnimplemented(status);
 }
 
-// A file of a model, which its member may have made anything of: no link is
-// followed, nothing but a plain file is opened, and it is read in parts.
-class ModelFile {
- public:
-  // FailedPrecondition: it is no plain file.
-  static absl::StatusOr<ModelFile> Open(const std::string& path) {
-    ModelFile file(
-        open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    struct stat info = {};
-    if (file.fd_ < 0 || fstat(file.fd_, &info) != 0) {
-      return errno == ELOOP ? absl::FailedPreconditionError(path + " is a link")
-                            : ErrnoStatus(errno, path);
-    }
-    if (!S_ISREG(info.st_mode)) {
-      return absl::FailedPreconditionError(path + " is no plain file");
-    }
-    file.size_ = info.st_size;
-    return file;
-  }
-  ~ModelFile() {
-    if (fd_ >= 0) close(fd_);
-  }
-  ModelFile(ModelFile&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
-  ModelFile& operator=(ModelFile&&) = delete;
-
-  int64_t size() const { return size_; }
-
-  // Gives the parts to `part` until it returns false. Unavailable: it cannot be
-  // read, or has become shorter.
-  absl::Status Read(
-      const std::function<bool(std::string_view data)>& part) const {
-    std::string buffer(kChunkBytes, '\0');
-    for (int64_t at = 0; at < size_;) {
-      const auto wanted = static_cast<size_t>(
-          std::min<int64_t>(size_ - at, static_cast<int64_t>(kChunkBytes)));
-      const ssize_t count = pread(fd_, buffer.data(), wanted, at);
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) {
-        return absl::UnavailableError("a model's file cannot be read");
-      }
-      if (!part({buffer.data(), static_cast<size_t>(count)})) break;
-      at += count;
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  explicit ModelFile(int fd) : fd_(fd) {}
-
-  int fd_;
-  int64_t size_ = 0;
-};
+// The folder, or nothing if there is none of that name.
+absl::StatusOr<std::optional<OpenFolder>> IfThere(
+    absl::StatusOr<OpenFolder> folder) {
+  if (absl::IsNotFound(folder.status())) return std::nullopt;
+  RETURN_IF_ERROR(folder.status());
+  return std::make_optional(*std::move(folder));
+}
 
 absl::StatusOr<v1::Artifact> Describe(const std::string& job,
                                       const std::string& model,
-                                      const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  // The folders above may belong to a member's user, so no link is followed.
-  if (fs::is_symlink(fs::symlink_status(folder, error))) {
-    return absl::FailedPreconditionError("the model's folder is a link");
-  }
-  for (fs::directory_iterator it(folder, error), end; !error && it != end;
-       it.increment(error)) {
-    if (it->symlink_status(error).type() == fs::file_type::regular) {
-      names.push_back(it->path().filename());
-    }
-  }
+                                      const OpenFolder& folder) {
+  ASSIGN_OR_RETURN(std::vector<std::string> names, folder.List());
+  // Only plain files are a model's.
+  names.erase(std::remove_if(names.begin(), names.end(),
+                             [&](const std::string& name) {
+                               return !folder.SizeOf(name).has_value();
+                             }),
+              names.end());
   if (names.empty() || names.size() > kMaxFiles) {
     return absl::FailedPreconditionError(
         absl::StrCat("the model's folder holds ", names.size(), " files; 1 to ",
@@ -118,8 +58,7 @@ absl::StatusOr<v1::Artifact> Describe(const std::string& job,
   artifact.set_name(absl::StrCat(job, "/models/", model));
   int64_t bytes = 0;
   for (const std::string& name : names) {
-    ASSIGN_OR_RETURN(const ModelFile contents,
-                     ModelFile::Open(absl::StrCat(folder, "/", name)));
+    ASSIGN_OR_RETURN(const PlainFile contents, PlainFile::Open(folder, name));
     // A file may claim far more than is on the disk.
     if (contents.size() > kMaxModelBytes - bytes) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -127,9 +66,9 @@ absl::StatusOr<v1::Artifact> Describe(const std::string& job,
     }
     bytes += contents.size();
     Sha256Stream digest;
-    RETURN_IF_ERROR(contents.Read([&digest](std::string_view data) {
+    RETURN_IF_ERROR(contents.Read(0, [&digest](std::string_view data) {
       digest.Add(data);
-      return true;
+      return absl::OkStatus();
     }));
     v1::ArtifactFile* file = artifact.add_files();
     file->set_path(name);
@@ -159,8 +98,8 @@ ModelUploader::~ModelUploader() {
   thread_.join();
 }
 
-void ModelUploader::Upload(const v1::MemberKey& rank, const std::string& folder,
-                           const std::string& targets_folder) {
+void ModelUploader::Upload(const v1::MemberKey& rank, const PathBelow& folder,
+                           const PathBelow& targets_folder) {
   const std::lock_guard<std::mutex> lock(mutex_);
   tasks_.push_back({rank, folder, targets_folder, /*retry=*/true});
   changed_.notify_all();
@@ -201,7 +140,7 @@ void ModelUploader::Loop() {
 absl::StatusOr<ModelUploader::Models> ModelUploader::TryOnce(const Task& task) {
   Models models;
   const auto upload = [&](const std::string& name,
-                          const std::string& folder) -> absl::Status {
+                          const OpenFolder& folder) -> absl::Status {
     ASSIGN_OR_RETURN(v1::Artifact artifact,
                      Describe(task.rank.job(), name, folder));
     for (const v1::ArtifactFile& file : artifact.files()) {
@@ -210,30 +149,41 @@ absl::StatusOr<ModelUploader::Models> ModelUploader::TryOnce(const Task& task) {
     models.push_back(std::move(artifact));
     return absl::OkStatus();
   };
-  const std::string best = BestModelName(task.rank.attempt());
-  const std::string best_folder = absl::StrCat(task.targets_folder, "/", best);
-  std::error_code missing;
-  if (fs::is_directory(best_folder, missing)) {
+  ASSIGN_OR_RETURN(const std::optional<OpenFolder> targets,
+                   IfThere(OpenFolder::Open(task.targets_folder)));
+  const auto target = [&](const std::string& name)
+      -> absl::StatusOr<std::optional<OpenFolder>> {
+    if (!targets) return std::nullopt;
+    return IfThere(targets->Child(name));
+  };
+  const std::string best_name = BestModelName(task.rank.attempt());
+  ASSIGN_OR_RETURN(const std::optional<OpenFolder> best, target(best_name));
+  if (best) {
     // The attempt was told to end; what targets there are belong to its
     // successor.
-    RETURN_IF_ERROR(upload(best, best_folder));
+    RETURN_IF_ERROR(upload(best_name, *best));
     return models;
   }
   for (int i = 1;; ++i) {
     const std::string name = absl::StrCat("target-", i);
-    const std::string folder = absl::StrCat(task.targets_folder, "/", name);
-    std::error_code error;
-    if (!fs::is_directory(folder, error)) break;
-    RETURN_IF_ERROR(upload(name, folder));
+    ASSIGN_OR_RETURN(const std::optional<OpenFolder> folder, target(name));
+    if (!folder) break;
+    RETURN_IF_ERROR(upload(name, *folder));
   }
   // The state from which other jobs continue, sent beside the targets.
-  const std::string early_stage =
-      absl::StrCat(task.targets_folder, "/", kEarlyStageArtifact);
-  std::error_code none;
-  if (fs::is_directory(early_stage, none)) {
-    RETURN_IF_ERROR(upload(kEarlyStageArtifact, early_stage));
+  ASSIGN_OR_RETURN(const std::optional<OpenFolder> early_stage,
+                   target(kEarlyStageArtifact));
+  if (early_stage) {
+    RETURN_IF_ERROR(upload(kEarlyStageArtifact, *early_stage));
   }
-  RETURN_IF_ERROR(upload("final", task.folder));
+  ASSIGN_OR_RETURN(const std::optional<OpenFolder> model,
+                   IfThere(OpenFolder::Open(task.folder)));
+  if (!model) {
+    return absl::FailedPreconditionError(
+        task.folder.ToString() +
+        ": the member was expected to leave its model there, and did not");
+  }
+  RETURN_IF_ERROR(upload("final", *model));
   return models;
 }
 
@@ -255,11 +205,11 @@ absl::StatusOr<ModelUploader::Models> ModelUploader::TryForever(
   }
 }
 
-absl::Status ModelUploader::Send(const Task& task, const std::string& folder,
+absl::Status ModelUploader::Send(const Task& task, const OpenFolder& folder,
                                  const v1::Artifact& artifact,
                                  const v1::ArtifactFile& file) {
-  ASSIGN_OR_RETURN(const ModelFile contents,
-                   ModelFile::Open(absl::StrCat(folder, "/", file.path())));
+  ASSIGN_OR_RETURN(const PlainFile contents,
+                   PlainFile::Open(folder, file.path()));
   const auto stub = v1::WorkerService::NewStub(channel_);
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + options_.timeout));
@@ -277,11 +227,13 @@ absl::Status ModelUploader::Send(const Task& task, const std::string& folder,
   bool going = writer->Write(request);
   absl::Status read;
   if (going) {
-    read = contents.Read([&](std::string_view data) {
+    const absl::Status ended = contents.Read(0, [&](std::string_view data) {
       request.set_data(std::string(data));
       going = writer->Write(request);
-      return going;
+      return going ? absl::OkStatus() : absl::CancelledError();
     });
+    // Where the call has ended, its status says why.
+    if (going) read = ended;
   }
   if (!read.ok()) context.TryCancel();
   if (going && read.ok()) writer->WritesDone();

@@ -14,6 +14,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "comera/v1/worker_service.pb.h"
+#include "worker/files/open_folder.h"
+#include "worker/files/path_below.h"
 
 namespace grpc {
 class Channel;
@@ -51,17 +53,18 @@ class ModelUploader {
   ~ModelUploader();
 
   // `folder` holds the job's model; `targets_folder`, if it exists, has a
-  // folder target-N per target. Nothing else may write to them any more.
-  void Upload(const v1::MemberKey& rank, const std::string& folder,
-              const std::string& targets_folder);
+  // folder target-N per target. Nothing else may write to them any more, and
+  // what a member left there in place of a folder or a file is not followed.
+  void Upload(const v1::MemberKey& rank, const PathBelow& folder,
+              const PathBelow& targets_folder);
   // Makes the try under way, or the one to come, the upload's last.
   void StopRetrying(const v1::MemberKey& rank);
 
  private:
   struct Task {
     v1::MemberKey rank;
-    std::string folder;
-    std::string targets_folder;
+    PathBelow folder;
+    PathBelow targets_folder;
     bool retry = true;
   };
 
@@ -72,7 +75,7 @@ class ModelUploader {
   bool IsLastTry() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return ending_ || !tasks_.front().retry;
   }
-  absl::Status Send(const Task& task, const std::string& folder,
+  absl::Status Send(const Task& task, const OpenFolder& folder,
                     const v1::Artifact& artifact, const v1::ArtifactFile& file);
 
   const Options options_;

@@ -68,8 +68,7 @@ void WorkerSession::CopyCheckpoint(GangMembers::Id id,
   CheckpointCopier::Task task;
   task.job = rank->job();
   task.name = {saved.step(), saved.snapshot(), rank->attempt()};
-  task.path =
-      absl::StrCat(folders_.Checkpoints(task.job), "/", ToFileName(task.name));
+  task.path = folders_.Checkpoints(task.job).Child(ToFileName(task.name));
   task.replicas = table_.Replicas(key);
   task.durable = !saved.snapshot() && rank->spec().checkpoint().durable();
   copier_->Add(std::move(task));

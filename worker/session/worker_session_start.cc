@@ -9,6 +9,7 @@
 #include "common/status_macros.h"
 #include "proto/resource_names.h"
 #include "worker/checkpoint/checkpoint_names.h"
+#include "worker/files/open_folder.h"
 #include "worker/gang/member_failure.h"
 #include "worker/session/worker_session.h"
 
@@ -48,24 +49,26 @@ bool WorkerSession::Prepare(const MemberTable::Actions::Start& start) {
 absl::Status WorkerSession::FetchOthersState(
     GangMembers::Id id, const v1::MemberAssignment& rank,
     const std::atomic<bool>& abandoned) {
-  const std::string path = folders_.Start(rank.job());
-  std::error_code error;
-  if (std::filesystem::exists(path, error)) return absl::OkStatus();
+  const PathBelow path = folders_.Start(rank.job());
+  const absl::StatusOr<OpenFolder> work = OpenFolder::Open(path.Parent());
+  if (work.ok() && work->SizeOf(path.Name())) return absl::OkStatus();
   // It may lie on this disk already.
-  const std::string folder = folders_.Checkpoints(rank.start_job());
+  const PathBelow folder = folders_.Checkpoints(rank.start_job());
   v1::MemberAssignment others = rank;
   others.set_job(rank.start_job());
   RETURN_IF_ERROR(FetchCheckpoint(id, others, abandoned));
   const StateKey key = {rank.start().attempt(), rank.start().step()};
   for (const CheckpointName& name : NamesOf(key, ListCheckpointFiles(folder))) {
-    RETURN_IF_ERROR(MakeDirectories(path.substr(0, path.rfind('/'))));
-    const std::string copy = path + ".tmp.copy";
+    RETURN_IF_ERROR(MakeDirectories(path.Parent().ToString()));
+    const std::string copy = path.ToString() + ".tmp.copy";
+    std::error_code error;
     std::filesystem::copy_file(
-        absl::StrCat(folder, "/", ToFileName(name)), copy,
+        folder.Child(ToFileName(name)).ToString(), copy,
         std::filesystem::copy_options::overwrite_existing, error);
-    if (!error) std::filesystem::rename(copy, path, error);
+    if (!error) std::filesystem::rename(copy, path.ToString(), error);
     if (!error) return absl::OkStatus();
-    return absl::UnavailableError(absl::StrCat(path, ": ", error.message()));
+    return absl::UnavailableError(
+        absl::StrCat(path.ToString(), ": ", error.message()));
   }
   // Its own job may have replaced it by a newer one meanwhile.
   return WithFailureClass(
@@ -76,16 +79,12 @@ absl::Status WorkerSession::FetchOthersState(
 }
 
 void WorkerSession::AskToFinish(const v1::MemberAssignment& rank) const {
-  const std::string folder = folders_.Work(rank.job());
-  const std::string path =
-      absl::StrCat(folder, "/", FinishFile(rank.attempt()));
-  std::error_code error;
+  const absl::StatusOr<OpenFolder> work =
+      OpenFolder::Open(folders_.Work(rank.job()));
   // A member that has not begun here has nothing to leave.
-  if (!std::filesystem::is_directory(folder, error) ||
-      std::filesystem::exists(path, error)) {
-    return;
-  }
-  const absl::Status status = WriteFileAtomically(path, "");
+  if (absl::IsNotFound(work.status())) return;
+  const absl::Status status =
+      work.ok() ? work->MakeFile(FinishFile(rank.attempt())) : work.status();
   LOG_IF(WARNING, !status.ok()) << "job=" << rank.job() << " " << status;
 }
 

@@ -35,16 +35,17 @@ class StartFetchTest : public ::testing::Test {
     StartFetchOptions options;
     options.min_backoff = absl::Milliseconds(1);
     options.max_backoff = absl::Milliseconds(5);
-    return FetchStart(options, channel_, "jobs/a/checkpoints/40", path_,
+    return FetchStart(options, channel_, "jobs/a/checkpoints/40", start_,
                       abandoned);
   }
 
   client::FakeTrainingService service_;
   std::shared_ptr<grpc::Channel> channel_;
-  const std::string path_ =
+  const PathBelow start_ = {
       ::testing::TempDir() + "/" +
-      ::testing::UnitTest::GetInstance()->current_test_info()->name() +
-      "/work/start";
+          ::testing::UnitTest::GetInstance()->current_test_info()->name(),
+      "work/start"};
+  const std::string path_ = start_.ToString();
   const std::atomic<bool> wanted_{false};
 };
 
@@ -143,6 +144,31 @@ TEST_F(StartFetchTest, AnAbandonedFetchEnds) {
   };
   Serve();
   EXPECT_THAT(Fetch(abandoned), StatusIs(absl::StatusCode::kAborted));
+}
+
+// The folder belongs to the job's user.
+TEST_F(StartFetchTest, ALinkIsNoCheckpoint) {
+  const std::string state = State("one state");
+  service_.download = [&](const v1::DownloadArtifactRequest&,
+                          grpc::ServerContext*, auto* writer) {
+    v1::DownloadArtifactResponse part;
+    part.set_data(state);
+    writer->Write(part);
+    return grpc::Status::OK;
+  };
+  Serve();
+  const std::string elsewhere = start_.root + "/elsewhere";
+  ASSERT_OK(MakeDirectories(start_.Parent().ToString()));
+  ASSERT_OK(WriteFileAtomically(elsewhere, "another's"));
+  std::filesystem::create_symlink(elsewhere, path_);
+  EXPECT_OK(Fetch(wanted_));
+  EXPECT_EQ(*ReadFile(path_), state);
+  EXPECT_EQ(*ReadFile(elsewhere), "another's");
+  std::filesystem::remove_all(start_.Parent().ToString());
+  ASSERT_OK(MakeDirectories(start_.root + "/folder"));
+  std::filesystem::create_symlink("folder", start_.Parent().ToString());
+  EXPECT_THAT(Fetch(wanted_), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_TRUE(std::filesystem::is_empty(start_.root + "/folder"));
 }
 
 MemberPreparer::Start StartOf(GangMembers::Id id) {

@@ -95,7 +95,8 @@ class StateFetchTest : public ::testing::Test {
   }
 
   absl::StatusOr<std::string> Fetch() {
-    return FetchState(options_, sources_, path_, on_progress_, abandoned_);
+    return FetchState(options_, sources_, state_path_, on_progress_,
+                      abandoned_);
   }
 
   std::string Fetched() {
@@ -104,7 +105,8 @@ class StateFetchTest : public ::testing::Test {
   }
 
   const std::string folder_ = MakeFolder();
-  const std::string path_ = folder_ + "/work/state";
+  const PathBelow state_path_ = {folder_, "work/state"};
+  const std::string path_ = state_path_.ToString();
   const std::string temporary_ = path_ + ".tmp.fetch";
   StateFetchOptions options_;
   std::vector<std::unique_ptr<StateSource>> sources_;
@@ -303,6 +305,26 @@ TEST_F(StateFetchTest, ALinkInThePlaceOfTheFileIsNotFollowed) {
   std::filesystem::create_hard_link(secret, temporary_);
   EXPECT_OK(Fetch());
   EXPECT_EQ(*ReadFile(secret), "secret");
+}
+
+TEST_F(StateFetchTest, ALinkInThePlaceOfTheFolderIsNotFollowed) {
+  ASSERT_OK(MakeDirectories(folder_ + "/elsewhere"));
+  std::filesystem::create_symlink(folder_ + "/elsewhere", folder_ + "/work");
+  FakeSource* const one = Add("one", state_);
+  EXPECT_THAT(Fetch(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                HasSubstr(folder_ + "/work")));
+  EXPECT_TRUE(one->offsets.empty());
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ + "/elsewhere"));
+}
+
+TEST_F(StateFetchTest, AnotherFileInThePlaceOfTheFetchedOneIsNotTaken) {
+  FakeSource* const one = Add("one", state_);
+  one->on_read = [&](const TransferLimits&) {
+    std::filesystem::rename(temporary_, path_ + ".moved");
+    ASSERT_OK(WriteFileAtomically(temporary_, "another"));
+  };
+  EXPECT_THAT(Fetch(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
 }  // namespace

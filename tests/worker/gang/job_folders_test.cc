@@ -2,7 +2,9 @@
 
 #include "worker/gang/job_folders.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <filesystem>
@@ -84,7 +86,7 @@ TEST_F(JobFoldersTest, WritesATaskThatReadsBack) {
   EXPECT_TRUE(fs::is_directory(task.work_dir()));
   EXPECT_TRUE(fs::is_directory(task.rendezvous_dir()));
   EXPECT_TRUE(fs::is_directory(task.cache_dir()));
-  EXPECT_EQ(task.work_dir(), folders_.Work("jobs/a"));
+  EXPECT_EQ(task.work_dir(), folders_.Work("jobs/a").ToString());
   EXPECT_EQ(task.host(), "10.0.0.7");
   EXPECT_EQ(task.lease_file(), "");
   EXPECT_EQ(task.device(), v1::ResourceSpec::CPU);
@@ -120,9 +122,9 @@ TEST_F(JobFoldersTest, RemovesAnEpochOrAllButTheLogs) {
   WriteLog();
   folders_.RemoveAttempt("jobs/a", 3);
   EXPECT_FALSE(fs::exists(folder_ + "/jobs/a/epoch-3"));
-  EXPECT_TRUE(fs::exists(folders_.Work("jobs/a")));
+  EXPECT_TRUE(fs::exists(folders_.Work("jobs/a").ToString()));
   folders_.RemoveAllButLogs("jobs/a");
-  EXPECT_FALSE(fs::exists(folders_.Work("jobs/a")));
+  EXPECT_FALSE(fs::exists(folders_.Work("jobs/a").ToString()));
   EXPECT_TRUE(fs::exists(folder_ + "/jobs/a/logs/3-1.log"));
 }
 
@@ -147,13 +149,44 @@ TEST_F(JobFoldersTest, ATaskNamesTheStateToStartFrom) {
 
 TEST_F(JobFoldersTest, CheckpointsOfAStoppedJobStay) {
   ASSERT_OK(folders_.WriteTask(rank_, 1, ""));
-  fs::create_directories(folders_.Checkpoints("jobs/a"));
+  fs::create_directories(folders_.Checkpoints("jobs/a").ToString());
   MakeOld(folder_ + "/jobs/a", absl::Hours(96));
-  std::ofstream(folders_.Checkpoints("jobs/a") + "/step") << "x";
+  std::ofstream(folders_.Checkpoints("jobs/a").ToString() + "/step") << "x";
   MakeOld(folder_ + "/jobs/a", absl::Hours(96));
   folders_.RemoveOld({}, absl::Hours(24), absl::Hours(24));
-  EXPECT_TRUE(fs::exists(folders_.Checkpoints("jobs/a") + "/step"));
+  EXPECT_TRUE(fs::exists(folders_.Checkpoints("jobs/a").ToString() + "/step"));
   EXPECT_FALSE(fs::exists(folder_ + "/jobs/a/epoch-3"));
+}
+
+// A member may leave links to the files of another job.
+TEST_F(JobFoldersTest, LinksLeadToNothingThatIsKeptOrRemoved) {
+  ASSERT_OK(folders_.WriteTask(rank_, 1, ""));
+  const std::string work = folders_.Work("jobs/a").ToString();
+  const std::string victim = folders_.Checkpoints("jobs/b").ToString();
+  fs::create_directories(victim);
+  std::ofstream(victim + "/step") << "x";
+  const auto link = [&] {
+    fs::create_directory_symlink(victim, work + "/checkpoints");
+    fs::create_symlink(victim + "/step", work + "/fresh");
+  };
+  link();
+  MakeOld(folder_ + "/jobs/b", absl::Hours(96));
+  const auto now = fs::file_time_type::clock::now();
+  fs::last_write_time(victim + "/step", now);
+  const timespec old[2] = {{1, 0}, {1, 0}};
+  for (const char* name : {"/checkpoints", "/fresh", ""}) {
+    ASSERT_EQ(
+        utimensat(AT_FDCWD, (work + name).c_str(), old, AT_SYMLINK_NOFOLLOW),
+        0);
+  }
+  folders_.RemoveOld({"jobs/b"}, absl::Hours(24), absl::Hours(24));
+  EXPECT_FALSE(fs::exists(fs::symlink_status(work)));
+  EXPECT_TRUE(fs::exists(victim + "/step"));
+  ASSERT_OK(folders_.WriteTask(rank_, 1, ""));
+  link();
+  folders_.RemoveAllButLogs("jobs/a");
+  EXPECT_FALSE(fs::exists(fs::symlink_status(work)));
+  EXPECT_TRUE(fs::exists(victim + "/step"));
 }
 
 TEST_F(JobFoldersTest, RemovesWhatIsOldAndNotInUse) {
@@ -161,11 +194,11 @@ TEST_F(JobFoldersTest, RemovesWhatIsOldAndNotInUse) {
   WriteLog();
   MakeOld(folder_ + "/jobs/a", absl::Hours(48));
   folders_.RemoveOld({"jobs/a"}, absl::Hours(24), absl::Hours(24));
-  EXPECT_TRUE(fs::exists(folders_.Work("jobs/a")));
+  EXPECT_TRUE(fs::exists(folders_.Work("jobs/a").ToString()));
   // A single recent file keeps its folder.
-  std::ofstream(folders_.Work("jobs/a") + "/checkpoint") << "x";
+  std::ofstream(folders_.Work("jobs/a").ToString() + "/checkpoint") << "x";
   folders_.RemoveOld({}, absl::Hours(24), absl::Hours(72));
-  EXPECT_TRUE(fs::exists(folders_.Work("jobs/a")));
+  EXPECT_TRUE(fs::exists(folders_.Work("jobs/a").ToString()));
   EXPECT_FALSE(fs::exists(folder_ + "/jobs/a/epoch-3"));
   EXPECT_TRUE(fs::exists(folder_ + "/jobs/a/logs/3-1.log"));
   MakeOld(folder_ + "/jobs/a", absl::Hours(96));

@@ -30,6 +30,7 @@
 #include "worker/checkpoint/state_fetch.h"
 #include "worker/checkpoint/state_source.h"
 #include "worker/checkpoint/stored_checkpoints.h"
+#include "worker/files/plain_file.h"
 
 namespace comera::worker {
 namespace {
@@ -154,7 +155,8 @@ TEST_F(S3ConformanceTest, ATrainingStateComesBackFromAnyOffset) {
   name.attempt = state.attempt;
   const std::string path = StoredCheckpointPath("jobs/a", name);
   EXPECT_THAT(List(store.get()), IsEmpty());
-  ASSERT_OK(store->PutFile(path, source_, never_));
+  ASSERT_OK(
+      store->PutFile(path, *PlainFile::Open({folder_, "source"}), never_));
   EXPECT_THAT(List(store.get()), ElementsAre("a/" + ToFileName(name)));
   for (const int64_t offset :
        {int64_t{0}, int64_t{1}, kPart - 1, kPart, 2 * kPart + 7,
@@ -165,7 +167,7 @@ TEST_F(S3ConformanceTest, ATrainingStateComesBackFromAnyOffset) {
   // A fetch that was stopped goes on where it was.
   std::vector<std::unique_ptr<StateSource>> sources;
   sources.push_back(StoreSource(store.get(), "jobs/a", state));
-  const std::string fetched = folder_ + "/fetched";
+  const PathBelow fetched = {folder_, "fetched"};
   std::atomic<bool> abandoned{false};
   int64_t reached = 0;
   EXPECT_THAT(FetchState(
@@ -184,7 +186,7 @@ TEST_F(S3ConformanceTest, ATrainingStateComesBackFromAnyOffset) {
       },
       never_));
   EXPECT_GT(first, reached);
-  ASSERT_OK_AND_ASSIGN(const std::string whole, ReadFile(fetched));
+  ASSERT_OK_AND_ASSIGN(const std::string whole, ReadFile(fetched.ToString()));
   EXPECT_TRUE(whole == data_);
   ASSERT_OK(store->Delete(path, never_));
   ASSERT_OK(store->Delete(path, never_));

@@ -18,6 +18,7 @@
 #include "tests/worker/object_store/s3_server_process.h"
 #include "tests/worker/object_store/tls_front.h"
 #include "worker/checkpoint/s3_store.h"
+#include "worker/files/plain_file.h"
 
 namespace comera::worker {
 namespace {
@@ -74,7 +75,8 @@ class S3TlsTest : public ::testing::Test {
     return *std::move(store);
   }
   absl::Status Put() {
-    return Store()->PutFile(kName, folder_ + "/source", never_);
+    return Store()->PutFile(kName, *PlainFile::Open({folder_, "source"}),
+                            never_);
   }
 
   std::string folder_, data_;

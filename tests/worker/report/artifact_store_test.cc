@@ -12,6 +12,7 @@
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/files/plain_file.h"
 
 namespace comera::worker {
 namespace {
@@ -27,6 +28,11 @@ class ArtifactStoreTest : public ::testing::Test {
     EXPECT_OK(WriteFileAtomically(folder_ + "/file", "state"));
   }
 
+  absl::Status Put() {
+    return store_->PutFile("checkpoints/a/1",
+                           *PlainFile::Open({folder_, "file"}), abandoned_);
+  }
+
   const std::string folder_ = ::testing::TempDir() + "/artifacts";
   const std::unique_ptr<ArtifactStore> store_ =
       OpenDirectoryStore(folder_ + "/store");
@@ -36,7 +42,7 @@ class ArtifactStoreTest : public ::testing::Test {
 TEST_F(ArtifactStoreTest, AFolderThatIsUnmountedIsNoEmptyOne) {
   ASSERT_OK_AND_ASSIGN(auto files, store_->List("checkpoints", abandoned_));
   EXPECT_THAT(files, IsEmpty());
-  ASSERT_OK(store_->PutFile("checkpoints/a/1", folder_ + "/file", abandoned_));
+  ASSERT_OK(Put());
   ASSERT_OK_AND_ASSIGN(files, store_->List("checkpoints", abandoned_));
   EXPECT_THAT(files, ElementsAre("a/1"));
   std::filesystem::rename(folder_ + "/store", folder_ + "/away");
@@ -52,7 +58,7 @@ TEST_F(ArtifactStoreTest, AFolderThatIsUnmountedIsNoEmptyOne) {
 
 TEST_F(ArtifactStoreTest, WhatMayNotBeReadIsNotLeftOut) {
   if (geteuid() == 0) GTEST_SKIP() << "root may read everything";
-  ASSERT_OK(store_->PutFile("checkpoints/a/1", folder_ + "/file", abandoned_));
+  ASSERT_OK(Put());
   const std::string closed = folder_ + "/store/checkpoints/a";
   std::filesystem::permissions(closed, std::filesystem::perms::none);
   EXPECT_EQ(store_->List("checkpoints", abandoned_).status().code(),

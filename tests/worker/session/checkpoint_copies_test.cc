@@ -28,6 +28,8 @@
 #include "worker/checkpoint/peer_server.h"
 #include "worker/checkpoint/replica_cache.h"
 #include "worker/checkpoint/stored_checkpoints.h"
+#include "worker/files/path_below.h"
+#include "worker/files/plain_file.h"
 #include "worker/report/artifact_store.h"
 #include "worker/trainer/state/checkpoint_name.h"
 
@@ -125,8 +127,8 @@ class CopiesTest : public ::testing::Test {
     StateFetchOptions options;
     options.start_wait = start_wait_;
     options.min_backoff = options.max_backoff = absl::Milliseconds(1);
-    return CheckpointFetcher(options, Local(), &memory_, client_.get(),
-                             store_.get(), nullptr);
+    return CheckpointFetcher(options, {folder_ + "/local", "checkpoints"},
+                             &memory_, client_.get(), store_.get(), nullptr);
   }
 
   FetchedCheckpoint Fetch() {
@@ -143,9 +145,10 @@ class CopiesTest : public ::testing::Test {
   }
 
   absl::Status Store(const std::string& name, const std::string& contents) {
-    const std::string path = folder_ + "/to_store";
-    RETURN_IF_ERROR(WriteFileAtomically(path, contents));
-    return store_->PutFile(name, path, abandoned_);
+    RETURN_IF_ERROR(WriteFileAtomically(folder_ + "/to_store", contents));
+    ASSIGN_OR_RETURN(const PlainFile file,
+                     PlainFile::Open({folder_, "to_store"}));
+    return store_->PutFile(name, file, abandoned_);
   }
 
   absl::StatusOr<std::string> FromStore(const std::string& name,
@@ -168,9 +171,9 @@ class CopiesTest : public ::testing::Test {
   // Sends the contents as a file.
   absl::Status Put(PeerClient& client, const std::string& job,
                    const CheckpointName& name, const std::string& contents) {
-    const std::string path = folder_ + "/to_send";
-    RETURN_IF_ERROR(WriteFileAtomically(path, contents));
-    ASSIGN_OR_RETURN(const CheckpointFile file, CheckpointFile::Open(path));
+    RETURN_IF_ERROR(WriteFileAtomically(folder_ + "/to_send", contents));
+    ASSIGN_OR_RETURN(const CheckpointFile file,
+                     CheckpointFile::Open({folder_, "to_send"}));
     return client.Put(server_->address(), job, name, file, Sha256Hex(contents),
                       {});
   }
@@ -228,7 +231,7 @@ TEST_F(CopiesTest, ATransferGoesOnFromAnyOffset) {
   const auto size = static_cast<int64_t>(state.size());
   // From memory, and from disk.
   ASSERT_OK(cache_.Put(kJob, {40, false, 1}, state));
-  Save(folders_.Checkpoints(kJob), {50, false, 1}, state);
+  Save(folders_.Checkpoints(kJob).ToString(), {50, false, 1}, state);
   for (int64_t step : {40, 50}) {
     for (int64_t offset : {int64_t{1}, int64_t{1} << 20, size}) {
       ASSERT_OK_AND_ASSIGN(
@@ -454,7 +457,7 @@ TEST_F(CopiesTest, TheNewestWholeStateIsFetchedWhereverItLies) {
   Save(Local(), {10, false}, State("ten"));
   EXPECT_EQ(Fetch().from, "this disk");
   // On the other worker's disk, from a time when the job ran there.
-  Save(folders_.Checkpoints(kJob), {20, false, 1}, State("twenty"));
+  Save(folders_.Checkpoints(kJob).ToString(), {20, false, 1}, State("twenty"));
   EXPECT_EQ(Fetch().step, 20);
   ASSERT_OK(cache_.Put(kJob, {30, true, 1}, State("thirty")));
   const FetchedCheckpoint fetched = Fetch();
@@ -475,7 +478,7 @@ TEST_F(CopiesTest, TheNewestWholeStateIsFetchedWhereverItLies) {
 
 TEST_F(CopiesTest, Complaint12_DamagedStatesArePassedOver) {
   Save(Local(), {50, false}, State("fifty") + "x");
-  Save(folders_.Checkpoints(kJob), {40, false}, "junk");
+  Save(folders_.Checkpoints(kJob).ToString(), {40, false}, "junk");
   ASSERT_OK(Store("checkpoints/a/step-000000000030.checkpoint", "junk"));
   ASSERT_OK(cache_.Put(kJob, {20, false}, State("twenty")));
   EXPECT_EQ(Fetch().step, 20);
@@ -510,7 +513,7 @@ TEST_F(CopiesTest, TheNamedStateComesFromTheStoreToo) {
 TEST_F(CopiesTest, ANamedStateThatNobodyHasIsAnErrorThatSaysWhy) {
   Save(Local(), {40, false, 2}, State("another attempt's"));
   Save(Local(), {40, false, 3}, State("forty") + "x");
-  Save(folders_.Checkpoints(kJob), {50, false, 3}, State("fifty"));
+  Save(folders_.Checkpoints(kJob).ToString(), {50, false, 3}, State("fifty"));
   EXPECT_THAT(
       FetchStart(3, 40),
       StatusIs(absl::StatusCode::kNotFound,
@@ -534,13 +537,13 @@ TEST_F(CopiesTest, ANamedStateThatIsDamagedEverywhereIsDataLoss) {
   std::filesystem::remove_all(Local());
   EXPECT_THAT(Fetcher().FetchStart(assignment, abandoned_),
               StatusIs(absl::StatusCode::kNotFound));
-  Save(folders_.Checkpoints(kJob), {40, false, 3}, "junk");
+  Save(folders_.Checkpoints(kJob).ToString(), {40, false, 3}, "junk");
   EXPECT_THAT(Fetcher().FetchStart(assignment, abandoned_),
               StatusIs(absl::StatusCode::kDataLoss));
 }
 
 TEST_F(CopiesTest, ADamagedCopyOfTheNamedStateIsPassedOver) {
-  Save(folders_.Checkpoints(kJob), {40, false, 3}, "junk");
+  Save(folders_.Checkpoints(kJob).ToString(), {40, false, 3}, "junk");
   ASSERT_OK(Store("checkpoints/a/step-000000000040.attempt-3.checkpoint",
                   State("forty")));
   EXPECT_EQ(FetchStart(3, 40)->from, "the store");
@@ -665,7 +668,8 @@ class CopierTest : public CopiesTest {
     CheckpointCopier::Task task;
     task.job = kJob;
     task.name = name;
-    task.path = absl::StrCat(Local(), "/", ToFileName(name));
+    task.path =
+        PathBelow{folder_ + "/local", "checkpoints"}.Child(ToFileName(name));
     return task;
   }
 };
@@ -831,9 +835,67 @@ TEST_F(CopierTest, AStoreThatCannotBeWrittenToIsATrouble) {
   EXPECT_THAT(copier.Troubles(), IsEmpty());
 }
 
+// A member of this job leaves a link to another job's checkpoints in the place
+// of its own.
+TEST_F(CopiesTest, ALinkToAnotherJobsStatesIsNotServed) {
+  const std::string victim = folders_.Checkpoints("jobs/victim").ToString();
+  Save(victim, {40, false, 3}, State("secret"));
+  ASSERT_OK(MakeDirectories(folders_.Work(kJob).ToString()));
+  const std::string own = folders_.Checkpoints(kJob).ToString();
+  std::filesystem::create_symlink(victim, own);
+  const auto held = [&] {
+    CheckpointShelf shelf(&folders_, &cache_);
+    shelf.Scan(kJob);
+    v1::SynchronizeRequest request;
+    shelf.Fill(request.mutable_checkpoints());
+    return request.checkpoints_size() == 1 ? request.checkpoints(0).step() : -1;
+  };
+  for (const bool whole_folder : {true, false}) {
+    EXPECT_THAT(client_->List(server_->address(), kJob, kBound),
+                IsOkAndHolds(IsEmpty()));
+    EXPECT_THAT(Get(*client_, server_->address(), {3, 40}),
+                StatusIs(absl::StatusCode::kNotFound));
+    EXPECT_EQ(held(), 0);
+    if (!whole_folder) break;
+    // The same with a link to one state.
+    std::filesystem::remove(own);
+    ASSERT_OK(MakeDirectories(own));
+    const std::string file = "/" + ToFileName({40, false, 3});
+    std::filesystem::create_symlink(victim + file, own + file);
+  }
+}
+
+TEST_F(CopierTest, ALinkToAnotherJobsStatesIsNotCopied) {
+  CheckpointCopier::Task task = TaskOf({40, false, 3}, State("secret"));
+  std::filesystem::rename(Local(), folder_ + "/victim");
+  std::filesystem::create_symlink(folder_ + "/victim", Local());
+  CheckpointCopier copier({}, client_.get(), store_.get());
+  task.replicas = {Peer("peer", server_->address())};
+  task.durable = true;
+  copier.Add(task);
+  ASSERT_TRUE(copier.Flush(kBound));
+  EXPECT_EQ(cache_.Get(kJob, {3, 40}), nullptr);
+  EXPECT_THAT(ListStore("checkpoints/a"), IsOkAndHolds(IsEmpty()));
+}
+
+TEST_F(CopiesTest, NothingIsFetchedThroughALink) {
+  ASSERT_OK(cache_.Put(kJob, {40, false, 3}, State("forty")));
+  ASSERT_OK(MakeDirectories(folder_ + "/elsewhere"));
+  ASSERT_OK(MakeDirectories(folder_ + "/local"));
+  std::filesystem::create_symlink(folder_ + "/elsewhere", Local());
+  EXPECT_THAT(FetchStart(3, 40), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                          HasSubstr(Local())));
+  EXPECT_EQ(Fetch().step, -1);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ + "/elsewhere"));
+  // Nor is a state that lies behind it taken for this job's.
+  Save(folder_ + "/elsewhere", {50, false, 3}, State("fifty"));
+  EXPECT_FALSE(FetchStart(3, 50).ok());
+  EXPECT_EQ(Fetch().step, -1);
+}
+
 TEST_F(CopiesTest, TheShelfTellsWhatIsWhere) {
-  Save(folders_.Checkpoints(kJob), {10, false, 5}, State("ten"));
-  ASSERT_OK(MakeDirectories(folders_.Work("jobs/b")));
+  Save(folders_.Checkpoints(kJob).ToString(), {10, false, 5}, State("ten"));
+  ASSERT_OK(MakeDirectories(folders_.Work("jobs/b").ToString()));
   ASSERT_OK(cache_.Put("jobs/c", {20, true, 6}, State("twenty")));
   CheckpointShelf shelf(&folders_, &cache_);
   shelf.ScanAll();
@@ -874,9 +936,6 @@ TEST_F(CopiesTest, TheStoreHoldsWhatItWasGivenOrSaysSo) {
               StatusIs(absl::StatusCode::kOutOfRange));
   EXPECT_THAT(FromStore("checkpoints/a/four"),
               StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(
-      store_->PutFile("checkpoints/a/four", folder_ + "/nothing", abandoned_),
-      StatusIs(absl::StatusCode::kNotFound));
   EXPECT_OK(store_->Delete("checkpoints/a/three", abandoned_));
   EXPECT_THAT(ListStore("checkpoints/a"), IsOkAndHolds(ElementsAre("one")));
   EXPECT_OK(store_->Delete("checkpoints/a/one", abandoned_));
