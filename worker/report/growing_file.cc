@@ -83,6 +83,17 @@ absl::StatusOr<GrowingFile> GrowingFile::Open(OpenFolder folder,
   return absl::UnavailableError(path + " is replaced again and again");
 }
 
+absl::StatusOr<GrowingFile> GrowingFile::Create(OpenFolder folder,
+                                                std::string name,
+                                                std::string temporary) {
+  RETURN_IF_ERROR(folder.Remove(temporary));
+  ASSIGN_OR_RETURN(Descriptor fd,
+                   folder.OpenFile(temporary, kFlags | O_EXCL, kMode));
+  RETURN_IF_ERROR(Lock(fd.get(), folder.path().Child(temporary).ToString()));
+  return GrowingFile(std::move(folder), std::move(name), std::move(temporary),
+                     std::move(fd));
+}
+
 absl::StatusOr<PlainFile> GrowingFile::Contents() const {
   Descriptor fd(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0));
   if (fd.get() < 0) return ErrnoStatus(errno, Path());

@@ -29,6 +29,10 @@ class GrowingFile {
   // there, are removed. Aborted: another GrowingFile has it open.
   static absl::StatusOr<GrowingFile> Open(OpenFolder folder, std::string name,
                                           std::string temporary);
+  // Makes the file `temporary` of the folder, which begins with no bytes. What
+  // has that name is removed, and is never opened.
+  static absl::StatusOr<GrowingFile> Create(OpenFolder folder, std::string name,
+                                            std::string temporary);
   GrowingFile(GrowingFile&& other) noexcept = default;
   GrowingFile& operator=(GrowingFile&&) = delete;
 

@@ -1,14 +1,13 @@
 // Prepares a member's start: fetches the checkpoint from which its job begins
 // or resumes, and checks the paths of its data.
-#include <filesystem>
-
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/files.h"
 #include "common/log.h"
 #include "common/status_macros.h"
 #include "proto/resource_names.h"
+#include "worker/checkpoint/checkpoint_file.h"
 #include "worker/checkpoint/checkpoint_names.h"
+#include "worker/checkpoint/state_copy.h"
 #include "worker/files/open_folder.h"
 #include "worker/gang/member_failure.h"
 #include "worker/session/worker_session.h"
@@ -59,16 +58,14 @@ absl::Status WorkerSession::FetchOthersState(
   RETURN_IF_ERROR(FetchCheckpoint(id, others, abandoned));
   const StateKey key = {rank.start().attempt(), rank.start().step()};
   for (const CheckpointName& name : NamesOf(key, ListCheckpointFiles(folder))) {
-    RETURN_IF_ERROR(MakeDirectories(path.Parent().ToString()));
-    const std::string copy = path.ToString() + ".tmp.copy";
-    std::error_code error;
-    std::filesystem::copy_file(
-        folder.Child(ToFileName(name)).ToString(), copy,
-        std::filesystem::copy_options::overwrite_existing, error);
-    if (!error) std::filesystem::rename(copy, path.ToString(), error);
-    if (!error) return absl::OkStatus();
-    return absl::UnavailableError(
-        absl::StrCat(path.ToString(), ": ", error.message()));
+    const absl::StatusOr<CheckpointFile> file =
+        CheckpointFile::Open(folder.Child(ToFileName(name)));
+    const absl::Status copied =
+        file.ok() ? CopyState(*file, path, abandoned) : file.status();
+    // It may be gone, or replaced, since it was fetched.
+    if (file.ok() && !absl::IsDataLoss(copied)) return copied;
+    LOG(WARNING) << "checkpoint passed over job=" << rank.start_job()
+                 << " step=" << key.step << " " << copied;
   }
   // Its own job may have replaced it by a newer one meanwhile.
   return WithFailureClass(

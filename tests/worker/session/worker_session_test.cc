@@ -400,6 +400,53 @@ TEST_F(WorkerSessionTest, WithoutTheStateToStartFromNoMemberStarts) {
   EXPECT_FALSE(fs::exists(folder_ + "/jobs/a/epoch-3"));
 }
 
+TEST_F(WorkerSessionTest, AStateOfAnotherJobReplacesWhatAMemberLeft) {
+  const std::string body = "the state of another job";
+  const std::string state = body + "\nsha256 " + Sha256Hex(body) + "\n";
+  const std::string others = folder_ + "/jobs/b/work/checkpoints";
+  ASSERT_OK(MakeDirectories(others));
+  ASSERT_OK(WriteFileAtomically(
+      others + "/step-000000000040.attempt-2.checkpoint", state));
+  // An earlier attempt of this job left links where the copy grows.
+  const std::string secret = folder_ + "/secret";
+  ASSERT_OK(WriteFileAtomically(secret, "secret", 0600));
+  const std::string start = folder_ + "/jobs/a/work/start_from.checkpoint";
+  ASSERT_OK(MakeDirectories(folder_ + "/jobs/a/work"));
+  fs::create_symlink(secret, start + ".tmp.copy");
+  fs::create_symlink(secret, start);
+  v1::MemberAssignment assignment = Assign("wait");
+  assignment.mutable_spec()->mutable_start_from();
+  assignment.set_start_job("jobs/b");
+  assignment.mutable_start()->set_attempt(2);
+  assignment.mutable_start()->set_step(40);
+  service_.Want({assignment});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& s) {
+    return Running(s, {kJob, 1, 0}) || Exited(s, {kJob, 1, 0});
+  }));
+  EXPECT_FALSE(StatusOf(0).has_failure()) << StatusOf(0).DebugString();
+  EXPECT_FALSE(fs::is_symlink(start));
+  EXPECT_EQ(*ReadFile(start), state);
+  EXPECT_EQ(*ReadFile(secret), "secret");
+  EXPECT_EQ(fs::status(secret).permissions(),
+            fs::perms::owner_read | fs::perms::owner_write);
+  EXPECT_FALSE(fs::exists(fs::symlink_status(start + ".tmp.copy")));
+}
+
+TEST_F(WorkerSessionTest, AMemberIsAskedToFinishByAFile) {
+  v1::MemberAssignment assignment = Assign("wait");
+  service_.Want({assignment});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Running(state, {kJob, 1, 0});
+  }));
+  assignment.set_finish(true);
+  service_.Want({assignment});
+  EXPECT_TRUE(service_.WaitFor([&](const State&) {
+    return fs::exists(folder_ + "/jobs/a/work/finish-1");
+  }));
+}
+
 TEST_F(WorkerSessionTest, AMemberThatWaitsForItsStateCanBeStopped) {
   options_.state_fetch.start_wait = absl::Hours(1);
   options_.state_fetch.min_backoff = absl::Hours(1);
