@@ -16,37 +16,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/files/descriptor.h"
 #include "worker/gang/file_rules.h"
 #include "worker/gang/member_environment.h"
 
 namespace comera::worker {
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  ~Descriptor() { Close(); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  int get() const { return fd_; }
-  int Release() {
-    const int fd = fd_;
-    fd_ = -1;
-    return fd;
-  }
-  void Reset(int fd) {
-    Close();
-    fd_ = fd;
-  }
-  void Close() {
-    if (fd_ >= 0) close(fd_);
-    fd_ = -1;
-  }
-
- private:
-  int fd_;
-};
 
 absl::Status Errno(int error, const std::string& what) {
   const std::string message = absl::StrCat(what, ": ", strerror(error));
@@ -65,8 +40,8 @@ absl::Status Errno(int error, const std::string& what) {
 absl::Status MakePipe(Descriptor& read_end, Descriptor& write_end) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return Errno(errno, "pipe2");
-  read_end.Reset(ends[0]);
-  write_end.Reset(ends[1]);
+  read_end = Descriptor(ends[0]);
+  write_end = Descriptor(ends[1]);
   return absl::OkStatus();
 }
 
@@ -74,7 +49,7 @@ absl::Status MakePipe(Descriptor& read_end, Descriptor& write_end) {
 absl::Status OpenOutput(int given, Descriptor& read_end,
                         Descriptor& write_end) {
   if (given < 0) return MakePipe(read_end, write_end);
-  write_end.Reset(fcntl(given, F_DUPFD_CLOEXEC, 0));
+  write_end = Descriptor(fcntl(given, F_DUPFD_CLOEXEC, 0));
   if (write_end.get() < 0) return Errno(errno, "output");
   return absl::OkStatus();
 }

@@ -81,4 +81,10 @@ absl::Status GiveOwnership(const MemberUser& user, const std::string& folder) {
       absl::StrCat("chown ", folder, ": ", strerror(error)));
 }
 
+absl::Status GiveOwnership(const MemberUser& user, const OpenFolder& folder) {
+  if (fchown(folder.fd(), user.uid, user.gid) == 0) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("chown ", folder.path().ToString(), ": ", strerror(errno)));
+}
+
 }  // namespace comera::worker

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "worker/files/open_folder.h"
 
 namespace comera::worker {
 
@@ -27,6 +28,8 @@ absl::StatusOr<MemberUser> FindMemberUser(const std::string& name);
 // because whoever owns the folder already could swap those. A symbolic link is
 // not followed.
 absl::Status GiveOwnership(const MemberUser& user, const std::string& folder);
+// The same for a folder that is open, so that it is no other than was meant.
+absl::Status GiveOwnership(const MemberUser& user, const OpenFolder& folder);
 
 // Lets the user's group read the folder, and all that this process makes from
 // now on, below it and elsewhere; others may still do nothing. Members have to

@@ -10,6 +10,7 @@
 #include "common/files.h"
 #include "common/log.h"
 #include "common/status_macros.h"
+#include "worker/files/open_folder.h"
 #include "worker/gang/file_rules.h"
 #include "worker/gang/gang.h"
 #include "worker/gang/member_environment.h"
@@ -76,6 +77,13 @@ absl::Status WorkerSession::Confine(const MemberTable::Actions::Start& start,
     if (options_.member_user) {
       RETURN_IF_ERROR(GiveOwnership(*options_.member_user, folder));
     }
+  }
+  // The state to resume from was fetched to a folder that was made for it, and
+  // in which the member is to save its own.
+  const absl::StatusOr<OpenFolder> checkpoints =
+      OpenFolder::Open(folders_.Checkpoints(rank.job()));
+  if (options_.member_user && checkpoints.ok()) {
+    RETURN_IF_ERROR(GiveOwnership(*options_.member_user, *checkpoints));
   }
   command->user = options_.member_user;
   if (options_.confine_files) {

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <filesystem>
@@ -22,6 +23,9 @@
 #include "gtest/gtest.h"
 #include "tests/fakes/fake_gpu_driver.h"
 #include "tests/fakes/fake_worker_service.h"
+#include "worker/files/plain_file.h"
+#include "worker/gang/member_user.h"
+#include "worker/report/artifact_store.h"
 #include "worker/session/leader_fence.h"
 
 namespace comera::worker {
@@ -445,6 +449,36 @@ TEST_F(WorkerSessionTest, AMemberIsAskedToFinishByAFile) {
   EXPECT_TRUE(service_.WaitFor([&](const State&) {
     return fs::exists(folder_ + "/jobs/a/work/finish-1");
   }));
+}
+
+// Only root can run members as others.
+TEST_F(WorkerSessionTest, AMemberOwnsTheFolderOfTheStateThatItResumesFrom) {
+  const absl::StatusOr<MemberUser> user = FindMemberUser("nobody");
+  if (!user.ok()) GTEST_SKIP() << user.status();
+  options_.member_user = *user;
+  const std::string body = "a state";
+  const std::string name = "step-000000000040.attempt-2.checkpoint";
+  ASSERT_OK(MakeDirectories(folder_ + "/store"));
+  ASSERT_OK(WriteFileAtomically(folder_ + "/state",
+                                body + "\nsha256 " + Sha256Hex(body) + "\n"));
+  options_.checkpoint_store = OpenDirectoryStore(folder_ + "/store");
+  ASSERT_OK(options_.checkpoint_store->PutFile(
+      "checkpoints/a/" + name, *PlainFile::Open({folder_, "state"}), false));
+  v1::MemberAssignment assignment = Assign("wait", 3);
+  assignment.set_resume(true);
+  assignment.mutable_start()->set_attempt(2);
+  assignment.mutable_start()->set_step(40);
+  service_.Want({assignment});
+  Run();
+  // The fake trainer may lie where that user cannot run it.
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Running(state, {kJob, 3, 0}) || Exited(state, {kJob, 3, 0});
+  }));
+  const std::string folder = folder_ + "/jobs/a/work/checkpoints";
+  EXPECT_TRUE(fs::exists(folder + "/" + name));
+  struct stat info = {};
+  ASSERT_EQ(stat(folder.c_str(), &info), 0);
+  EXPECT_EQ(info.st_uid, user->uid);
 }
 
 TEST_F(WorkerSessionTest, AMemberThatWaitsForItsStateCanBeStopped) {
