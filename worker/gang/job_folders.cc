@@ -142,7 +142,8 @@ std::string JobFolders::Lease() const { return data_dir_ + "/lease"; }
 std::vector<std::string> JobFolders::WritableFolders(
     const v1::MemberAssignment& member) const {
   std::vector<std::string> folders = {
-      Work(member.job()).ToString(), Rendezvous(member.job(), member.attempt())};
+      Work(member.job()).ToString(),
+      Rendezvous(member.job(), member.attempt())};
   if (!member.spec().has_program()) {
     folders.push_back(absl::StrCat(data_dir_, "/cache"));
   }

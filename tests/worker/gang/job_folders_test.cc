@@ -12,8 +12,8 @@
 
 #include "common/files.h"
 #include "common/status_matchers.h"
-#include "google/protobuf/util/json_util.h"
 #include "gmock/gmock.h"
+#include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
 #include "worker/trainer/process/task.pb.h"
 
