@@ -246,6 +246,17 @@ int Meet(const TrainerTask& task) {
   return Succeed(task);
 }
 
+// Leaves in the rendezvous what no call can carry, and waits.
+int Litter(const TrainerTask& task) {
+  auto rendezvous = collective::FileRendezvous::Open(task.rendezvous_dir());
+  if (!rendezvous.ok() || !rendezvous->Set("\xff", "no text").ok()) return 2;
+  const std::string value(size_t{256} << 10, 'x');
+  for (int i = 0; i < 65; ++i) {
+    if (!rendezvous->Set("litter-" + std::to_string(i), value).ok()) return 2;
+  }
+  return Wait(task);
+}
+
 int Main(const std::string& what, const TrainerTask& task) {
   static const auto* const kActs =
       new std::map<std::string, int (*)(const TrainerTask&)>{
@@ -263,6 +274,7 @@ int Main(const std::string& what, const TrainerTask& task) {
           {"linger", Linger},
           {"environment", ShowEnvironment},
           {"meet", Meet},
+          {"litter", Litter},
           {"succeed_when_told", SucceedWhenTold},
           {"stretch", Stretch}};
   const auto act = kActs->find(what);

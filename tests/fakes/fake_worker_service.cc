@@ -29,6 +29,8 @@ void FakeWorkerService::Start() {
   int port = 0;
   grpc::ServerBuilder builder;
   builder.AddListeningPort(address_, grpc::InsecureServerCredentials(), &port);
+  // The coordinator's limit.
+  builder.SetMaxReceiveMessageSize(16 << 20);
   builder.RegisterService(this);
   server_ = builder.BuildAndStart();
   ASSERT_NE(server_, nullptr);

@@ -206,7 +206,9 @@ absl::StatusOr<std::vector<std::string>> FileRendezvous::Keys() const {
     return ErrnoStatus(errno, absl::StrCat("opendir ", folder_));
   }
   std::vector<std::string> keys;
-  while (const dirent* entry = readdir(folder.get())) {
+  for (int i = 0; i < kMaxFiles; ++i) {
+    const dirent* entry = readdir(folder.get());
+    if (entry == nullptr) break;
     if (entry->d_name[0] == '.') continue;
     if (auto key = Decode(entry->d_name)) keys.push_back(*std::move(key));
   }

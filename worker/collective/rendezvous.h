@@ -50,6 +50,10 @@ class FileRendezvous : public Rendezvous {
   absl::StatusOr<std::string> Get(std::string_view key,
                                   absl::Duration timeout) override;
 
+  // The most files that Keys looks at: a gang of 1024 has three for each member
+  // and a few more, and a member could make any number.
+  static constexpr int kMaxFiles = 1 << 14;
+
   // Keys written so far, sorted; files that are no entries are passed over.
   absl::StatusOr<std::vector<std::string>> Keys() const;
 

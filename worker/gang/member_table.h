@@ -141,9 +141,10 @@ class MemberTable {
 
   std::optional<v1::MemberKey> Find(GangMembers::Id id) const;
   std::set<std::string> Jobs() const;
-  // The gangs that also have members on other workers. They stay listed after
-  // they have met, because an entry may announce that a member has ended.
-  std::set<std::pair<std::string, int64_t>> SpanningGangs() const;
+  // The gangs that also have members on other workers, with the number of those
+  // on this one. They stay listed after they have met, because an entry may
+  // announce that a member has ended.
+  std::map<std::pair<std::string, int64_t>, int> SpanningGangs() const;
   // Whether any such gang is not known to have met yet.
   bool AnyMeeting() const;
   bool HasProcesses() const;

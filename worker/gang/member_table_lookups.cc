@@ -99,11 +99,12 @@ std::set<std::string> MemberTable::Jobs() const {
   return jobs;
 }
 
-std::set<std::pair<std::string, int64_t>> MemberTable::SpanningGangs() const {
-  std::set<std::pair<std::string, int64_t>> gangs;
+std::map<std::pair<std::string, int64_t>, int> MemberTable::SpanningGangs()
+    const {
+  std::map<std::pair<std::string, int64_t>, int> gangs;
   for (const auto& [key, rank] : ranks_) {
     if (rank.process && SpansWorkers(rank.assignment)) {
-      gangs.insert({std::get<0>(key), std::get<1>(key)});
+      ++gangs[{std::get<0>(key), std::get<1>(key)}];
     }
   }
   return gangs;

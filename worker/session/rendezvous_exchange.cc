@@ -3,10 +3,14 @@
 
 #include "worker/session/rendezvous_exchange.h"
 
+#include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/time/time.h"
+#include "common/log.h"
 #include "worker/collective/rendezvous.h"
 
 namespace comera::worker {
@@ -15,57 +19,85 @@ using collective::FileRendezvous;
 
 namespace {
 
-// What a gang's members may leave for others: far more than any gang of ours
-// does, and little enough for a call.
-constexpr int kMaxEntries = 4096;
+// The coordinator refuses a call with a larger value as a whole.
 constexpr size_t kMaxValueBytes = size_t{256} << 10;
+// The room that an entry takes beside its value, so that many small ones are
+// bounded too: its key, the name of its job, and the time to open its file.
+constexpr size_t kEntryBytes = 1024;
+
+// Whether the key may be part of a call: as a string of protobuf it must be
+// UTF-8, or the coordinator can read nothing of the call, and honest keys are
+// ASCII.
+bool IsKey(const std::string& key) {
+  return !key.empty() && key.size() <= FileRendezvous::kMaxKeyBytes &&
+         std::all_of(key.begin(), key.end(), [](char c) {
+           return absl::ascii_isprint(static_cast<unsigned char>(c));
+         });
+}
 
 }  // namespace
 
-void RendezvousExchange::Forget(const std::set<Gang>& gangs) {
-  for (std::set<Key>* keys : {&sent_, &foreign_}) {
-    for (auto it = keys->begin(); it != keys->end();) {
-      it = gangs.count(it->first) > 0 ? std::next(it) : keys->erase(it);
-    }
+void RendezvousExchange::Forget(const Gangs& gangs) {
+  for (auto it = foreign_.begin(); it != foreign_.end();) {
+    it = gangs.count(it->first) > 0 ? std::next(it) : foreign_.erase(it);
+  }
+  for (auto it = cut_.begin(); it != cut_.end();) {
+    it = gangs.count(*it) > 0 ? std::next(it) : cut_.erase(it);
   }
 }
 
 bool RendezvousExchange::Collect(
-    const std::set<Gang>& gangs,
+    const Gangs& gangs,
     google::protobuf::RepeatedPtrField<v1::RendezvousEntry>* entries) {
   Forget(gangs);
-  bool any_new = false;
-  for (const Gang& gang : gangs) {
-    absl::StatusOr<FileRendezvous> rendezvous =
-        FileRendezvous::Open(folders_->Rendezvous(gang.first, gang.second));
-    if (!rendezvous.ok()) continue;
-    const absl::StatusOr<std::vector<std::string>> keys = rendezvous->Keys();
-    if (!keys.ok()) continue;
-    int entries_of_gang = 0;
-    for (const std::string& key : *keys) {
-      if (key.size() > FileRendezvous::kMaxKeyBytes ||
-          entries_of_gang >= kMaxEntries) {
-        continue;
-      }
-      if (foreign_.count({gang, key}) > 0) continue;
-      absl::StatusOr<std::string> value =
-          rendezvous->Get(key, absl::ZeroDuration());
-      // The coordinator refuses a call with a larger one as a whole.
-      if (!value.ok() || value->size() > kMaxValueBytes) continue;
-      ++entries_of_gang;
-      v1::RendezvousEntry* entry = entries->Add();
-      entry->set_job(gang.first);
-      entry->set_attempt(gang.second);
-      entry->set_key(key);
-      entry->set_value(*std::move(value));
-      any_new = sent_.insert({gang, key}).second || any_new;
-    }
+  const std::set<Key> before = std::exchange(sent_, {});
+  size_t room = kMaxCallBytes;
+  size_t members = std::accumulate(
+      gangs.begin(), gangs.end(), size_t{0},
+      [](size_t sum, const auto& gang) { return sum + gang.second; });
+  for (const auto& [gang, own] : gangs) {
+    const size_t share = std::min(kMaxGangBytes, room / members * own);
+    room -= share - CollectGang(gang, share, entries);
+    members -= own;
   }
-  return any_new;
+  return !std::includes(before.begin(), before.end(), sent_.begin(),
+                        sent_.end());
+}
+
+size_t RendezvousExchange::CollectGang(
+    const Gang& gang, size_t room,
+    google::protobuf::RepeatedPtrField<v1::RendezvousEntry>* entries) {
+  absl::StatusOr<FileRendezvous> rendezvous =
+      FileRendezvous::Open(folders_->Rendezvous(gang.first, gang.second));
+  if (!rendezvous.ok()) return room;
+  const absl::StatusOr<std::vector<std::string>> keys = rendezvous->Keys();
+  if (!keys.ok()) return room;
+  for (const std::string& key : *keys) {
+    if (!IsKey(key) || foreign_.count({gang, key}) > 0) continue;
+    absl::StatusOr<std::string> value =
+        rendezvous->Get(key, absl::ZeroDuration());
+    // What was read in vain counts too, because the time is everybody's.
+    const size_t bytes = kEntryBytes + (value.ok() ? value->size() : 0);
+    if (bytes > room) {
+      LOG_IF(WARNING, cut_.insert(gang).second)
+          << "rendezvous too large, the rest is not sent job=" << gang.first
+          << " attempt=" << gang.second;
+      return 0;
+    }
+    room -= bytes;
+    if (!value.ok() || value->size() > kMaxValueBytes) continue;
+    v1::RendezvousEntry* entry = entries->Add();
+    entry->set_job(gang.first);
+    entry->set_attempt(gang.second);
+    entry->set_key(key);
+    entry->set_value(*std::move(value));
+    sent_.insert({gang, key});
+  }
+  return room;
 }
 
 absl::Status RendezvousExchange::Deliver(
-    const std::set<Gang>& gangs,
+    const Gangs& gangs,
     const google::protobuf::RepeatedPtrField<v1::RendezvousEntry>& entries) {
   absl::Status first_error;
   for (const v1::RendezvousEntry& entry : entries) {

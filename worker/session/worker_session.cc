@@ -371,7 +371,7 @@ void WorkerSession::ApplyResponse(const v1::SynchronizeResponse& response) {
   UpdateRecords();
   ExpireStored(response);
   ApplyActions();
-  std::set<RendezvousExchange::Gang> spanning;
+  RendezvousExchange::Gangs spanning;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     spanning = table_.SpanningGangs();

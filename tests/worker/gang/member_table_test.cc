@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 using ::testing::SizeIs;
 
 const absl::Time kNow = absl::FromUnixSeconds(1000000);
@@ -508,7 +509,7 @@ TEST_F(MemberTableTest, GangsAcrossWorkersMeetUntilTheirFirstStep) {
   // Entries are still exchanged, because a member may announce its end to the
   // others.
   EXPECT_THAT(table_.SpanningGangs(),
-              ElementsAre(std::make_pair(std::string("jobs/b"), 4)));
+              ElementsAre(Pair(Pair("jobs/b", 4), 1)));
 }
 
 TEST_F(MemberTableTest, Complaint01_TellsForHowLongAMemberStandsStill) {

@@ -665,6 +665,25 @@ TEST_F(WorkerSessionTest, CarriesTheRendezvousOfASharedGang) {
   EXPECT_FALSE(fs::exists(folder_ + "/jobs/stranger"));
 }
 
+// The attack: one job's member silences its whole worker.
+TEST_F(WorkerSessionTest, WhatAMemberLeavesForItsGangKeepsNobodyFromReporting) {
+  v1::MemberAssignment litter = Assign("litter");
+  litter.set_local_world_size(1);
+  service_.Want({litter});
+  Run();
+  ASSERT_TRUE(service_.WaitFor([](const State& state) {
+    return Running(state, {kJob, 1, 0}) &&
+           state.rendezvous.count("litter-0") > 0;
+  }));
+  v1::MemberAssignment other = Assign("succeed", 1, 0);
+  other.set_job("jobs/other");
+  other.set_slot(1);
+  service_.Want({litter, other});
+  EXPECT_TRUE(service_.WaitFor([](const State& state) {
+    return Exited(state, {"jobs/other", 1, 0});
+  }));
+}
+
 TEST_F(WorkerSessionTest, AnotherIncarnationEndsThisOne) {
   service_.Want({Assign("ignore_term")});
   Run();
