@@ -1,6 +1,9 @@
 // Implements AssignmentWriter: the desired state of one worker.
 #include "server/coordinator/synchronize/assignment_writer.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "proto/resource_names.h"
 #include "server/coordinator/job/start_from.h"
 #include "server/rpc/proto_time.h"
@@ -25,13 +28,36 @@ void AssignmentWriter::Write(WorkerState* told,
   for (const std::string& name : worker.jobs()) {
     const JobEntry& entry = *jobs_->Find(name);
     WriteMembers(entry, worker, response, op);
-    entry.attempt().rendezvous().AppendForeign(worker.id(), name,
-                                               entry.attempt().number(),
-                                               response->mutable_rendezvous());
     WriteStops(entry, worker, response);
   }
+  WriteRendezvous(worker, response);
   response->set_desired_version(worker.desired_version());
   *response->mutable_next_sync() = ToProtoDuration(options_->sync_interval);
+}
+
+void AssignmentWriter::WriteRendezvous(
+    const WorkerState& worker, v1::SynchronizeResponse* response) const {
+  std::vector<const JobEntry*> gangs;
+  for (const std::string& name : worker.jobs()) {
+    gangs.push_back(jobs_->Find(name));
+  }
+  const auto bytes = [](const JobEntry* entry) {
+    return entry->attempt().rendezvous().bytes();
+  };
+  // What small gangs leave of their shares is for the large ones.
+  std::stable_sort(gangs.begin(), gangs.end(),
+                   [&](const JobEntry* a, const JobEntry* b) {
+                     return bytes(a) < bytes(b);
+                   });
+  size_t room = RendezvousMirror::kMostBytes;
+  for (size_t i = 0; i < gangs.size(); ++i) {
+    const JobEntry& entry = *gangs[i];
+    const size_t share = room / (gangs.size() - i);
+    entry.attempt().rendezvous().AppendForeign(worker.id(), entry.name(),
+                                               entry.attempt().number(), share,
+                                               response->mutable_rendezvous());
+    room -= std::min(share, bytes(&entry));
+  }
 }
 
 void AssignmentWriter::WriteMembers(const JobEntry& entry,

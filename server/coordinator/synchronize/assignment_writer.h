@@ -33,6 +33,11 @@ class AssignmentWriter {
   // Names the other job's state that the job begins with.
   void WriteStartFrom(const JobEntry& entry,
                       v1::MemberAssignment* assignment) const;
+  // What other workers' members wrote for the gangs here. All gangs share the
+  // room in the answer, so that no job's entries keep the worker from reading
+  // it.
+  void WriteRendezvous(const WorkerState& worker,
+                       v1::SynchronizeResponse* response) const;
   // Members that somebody asked to stop get more time than usual to save a
   // checkpoint.
   void WriteStops(const JobEntry& entry, const WorkerState& worker,

@@ -128,15 +128,25 @@ void MemberReports::ApplyRendezvous(const v1::SynchronizeRequest& request,
     JobEntry* entry = jobs_->FindAttempt(given.job(), given.attempt());
     if (entry == nullptr) continue;
     Attempt& attempt = entry->attempt();
-    const bool has_member = std::any_of(
+    const auto writer = std::find_if(
         attempt.members().begin(), attempt.members().end(),
         [&](const GangMember& member) {
           return member.RunsOn(request.worker(), request.incarnation());
         });
-    if (!has_member || !attempt.rendezvous().Put(request.worker(), given.key(),
-                                                 given.value())) {
-      continue;
+    if (writer == attempt.members().end()) continue;
+    const absl::StatusOr<bool> changed = attempt.rendezvous().Put(
+        request.worker(), given.key(), given.value(),
+        RendezvousMirror::MaxBytes(attempt.members().size()));
+    // The workers repeat what has no room.
+    if (!changed.ok() && !attempt.HasFailures()) {
+      failures_->Record(
+          *entry, v1::USER, writer->number(),
+          absl::StrCat("the members leave too much for each other in their "
+                       "rendezvous folder: ",
+                       std::string(changed.status().message())),
+          op);
     }
+    if (!changed.ok() || !*changed) continue;
     for (const GangMember& member : attempt.members()) {
       if (member.worker() != request.worker()) {
         workers_->MarkChanged(member.worker(), op);

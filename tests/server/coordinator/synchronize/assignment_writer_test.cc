@@ -1,6 +1,9 @@
 // Tests what a worker is told to run, to stop and to kill.
 #include "server/coordinator/synchronize/assignment_writer.h"
 
+#include <map>
+#include <string>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/rpc/proto_time.h"
@@ -44,6 +47,31 @@ TEST_F(AssignmentWriterTest, AMemberKnowsItsPlaceInTheGangAndOnTheWorker) {
   EXPECT_FALSE(last.resume());
 }
 
+TEST_F(AssignmentWriterTest, GangsShareTheRoomForTheirEntries) {
+  const std::string large(size_t{256} << 10, 'x');
+  for (int job = 0; job < 4; ++job) {
+    JobEntry& entry = parts_.AddJob("a" + std::to_string(job), 2);
+    Operation op(parts_.now, &parts_.effects);
+    parts_.lifecycle.Place(entry, {{"w1", 0}, {"w2", 0}}, &op);
+    for (int i = 0; i < (job == 3 ? 1 : 200); ++i) {
+      EXPECT_TRUE(
+          entry.attempt()
+              .rendezvous()
+              .Put("w2", std::to_string(i), large, RendezvousMirror::kMostBytes)
+              .value());
+    }
+  }
+  const v1::SynchronizeResponse response = Write("w1");
+  EXPECT_LE(response.ByteSizeLong(), RendezvousMirror::kMostBytes + (1 << 20));
+  std::map<std::string, int> entries;
+  for (const v1::RendezvousEntry& entry : response.rendezvous()) {
+    ++entries[entry.job()];
+  }
+  EXPECT_GT(entries["jobs/a0"], 50);
+  EXPECT_GT(entries["jobs/a2"], 50);
+  EXPECT_EQ(entries["jobs/a3"], 1);
+}
+
 TEST_F(AssignmentWriterTest, ARequestedStopComesWithMoreTime) {
   JobEntry& entry = parts_.StartJob("a", "w1");
   Operation op(parts_.now, &parts_.effects);
@@ -65,7 +93,8 @@ TEST_F(AssignmentWriterTest, MembersSeeWhatOtherWorkersWrote) {
   JobEntry& entry = parts_.AddJob("a", 2);
   Operation op(parts_.now, &parts_.effects);
   parts_.lifecycle.Place(entry, {{"w1", 0}, {"w2", 0}}, &op);
-  entry.attempt().rendezvous().Put("w1", "key", "value");
+  EXPECT_TRUE(
+      entry.attempt().rendezvous().Put("w1", "key", "value", 1000).value());
   EXPECT_THAT(Write("w1").rendezvous(), IsEmpty());
   EXPECT_THAT(Write("w2").rendezvous(), SizeIs(1));
 }

@@ -9,6 +9,7 @@
 namespace comera::server {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 constexpr auto kRunning = v1::MemberStatus::RUNNING;
@@ -97,9 +98,45 @@ TEST_F(MemberReportsTest, OnlyMembersWriteToTheRendezvous) {
   EXPECT_THAT(op.changed_workers(), SizeIs(0));
   parts_.members.ApplyRendezvous(request, &op);
   v1::SynchronizeResponse response;
-  entry_->attempt().rendezvous().AppendForeign("w2", "jobs/a", 1,
+  entry_->attempt().rendezvous().AppendForeign("w2", "jobs/a", 1, 1000,
                                                response.mutable_rendezvous());
   EXPECT_THAT(response.rendezvous(), SizeIs(1));
+}
+
+TEST_F(MemberReportsTest, AGangThatLeavesTooMuchForItsMembersFails) {
+  v1::SynchronizeRequest request = Request({Status("jobs/a", 1, 0, kRunning)});
+  for (int i = 0; i < 300; ++i) {
+    v1::RendezvousEntry* given = request.add_rendezvous();
+    given->set_job("jobs/a");
+    given->set_attempt(1);
+    given->set_key("key-" + std::to_string(i));
+    given->set_value(std::string(size_t{256} << 10, 'x'));
+  }
+  Operation op(parts_.now, &parts_.effects);
+  parts_.members.ApplyRendezvous(request, &op);
+  EXPECT_LE(entry_->attempt().rendezvous().bytes(), 1 << 20);
+  ASSERT_THAT(entry_->attempt().record().failures(), SizeIs(1));
+  const v1::Failure failure = entry_->attempt().record().failures(0);
+  EXPECT_EQ(failure.failure_class(), v1::USER);
+  EXPECT_THAT(failure.message(), HasSubstr("rendezvous folder"));
+  parts_.members.Apply(request, *parts_.workers.Find("w1"), &op);
+  EXPECT_TRUE(entry_->attempt().stopping());
+}
+
+TEST_F(MemberReportsTest, AGangOfManyMayLeaveTheAddressesOfAll) {
+  parts_.AddWorker("w3", 512);
+  JobEntry& entry = parts_.StartJob("large", "w3", 512);
+  v1::SynchronizeRequest request = parts_.Report("w3");
+  for (int i = 0; i < 512; ++i) {
+    v1::RendezvousEntry* given = request.add_rendezvous();
+    given->set_job("jobs/large");
+    given->set_attempt(1);
+    given->set_key("gloo-" + std::to_string(i));
+    given->set_value(std::string(511 * 136, 'x'));
+  }
+  Operation op(parts_.now, &parts_.effects);
+  parts_.members.ApplyRendezvous(request, &op);
+  EXPECT_FALSE(entry.attempt().HasFailures());
 }
 
 }  // namespace
