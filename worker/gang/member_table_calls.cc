@@ -12,6 +12,8 @@ constexpr size_t kMaxReports = 500;
 // Their bytes in one call; a coordinator accepts 16 MiB at once, including logs
 // and statuses.
 constexpr size_t kMaxReportBytes = size_t{4} << 20;
+// The bytes of ended members with a result, of which one has at most 1 MiB.
+constexpr size_t kMaxResultBytes = size_t{2} << 20;
 
 google::protobuf::Duration ToProtoDuration(absl::Duration duration) {
   google::protobuf::Duration result;
@@ -43,15 +45,23 @@ bool MemberTable::Fill(v1::SynchronizeRequest* request, bool cut_off,
   const std::set<std::pair<std::string, int64_t>> unfinished =
       FillReports(request, &news);
   sent_.clear();
+  size_t room = kMaxResultBytes;
   for (const auto& [key, rank] : ranks_) {
     v1::MemberStatus status = rank.status;
+    const size_t bytes = status.has_result() ? status.ByteSizeLong() : 0;
+    // What waits for the next call has not ended until then.
+    news = news || bytes > room;
+    const bool waits =
+        bytes > room || unfinished.count({status.job(), status.attempt()}) > 0;
     if (status.phase() == v1::MemberStatus::EXITED && status.rank() == 0 &&
-        unfinished.count({status.job(), status.attempt()}) > 0) {
+        waits) {
       status.set_phase(v1::MemberStatus::RUNNING);
       status.clear_failure();
       status.clear_result();
       status.clear_model();
       status.clear_target_models();
+    } else {
+      room -= std::min(room, bytes);
     }
     // Progress of steps and collectives can wait for the next call.
     news = news || status.phase() != rank.reported.phase();

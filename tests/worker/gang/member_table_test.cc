@@ -361,6 +361,56 @@ TEST_F(MemberTableTest, ACallOfLargeReportsStaysBelowTheCoordinatorsLimit) {
   EXPECT_EQ(request.members(0).phase(), v1::MemberStatus::RUNNING);
 }
 
+// The attack: many jobs end at once, each with a result of nearly a MiB.
+TEST_F(MemberTableTest, LargeResultsTakeTurns) {
+  std::vector<v1::Slot> slots(20);
+  for (int i = 0; i < 20; ++i) slots[i].set_index(i);
+  MemberTable table(slots, [this] { return steady_; });
+  v1::SynchronizeResponse wanted;
+  for (int i = 0; i < 20; ++i) {
+    *wanted.add_desired() =
+        Assignment("jobs/a" + std::to_string(i), 1, 0, /*slot=*/i);
+  }
+  table.OnResponse(wanted);
+  v1::TrainerEvent result = Result();
+  result.mutable_result()->set_reason(std::string(1000 << 10, 'x'));
+  const auto starts = table.Reconcile(kNow).start;
+  ASSERT_THAT(starts, SizeIs(20));
+  for (const auto& start : starts) table.OnEvent(start.id, result);
+  size_t told = 0;
+  const auto call = [&] {
+    v1::SynchronizeRequest request;
+    table.Fill(&request);
+    EXPECT_LT(request.ByteSizeLong(), 8 << 20);
+    v1::SynchronizeResponse response = wanted;
+    for (const v1::ProgressReport& report : request.reports()) {
+      v1::ReportAck* ack = response.add_report_acks();
+      ack->set_job(report.job());
+      ack->set_attempt(report.attempt());
+      ack->set_number(report.number());
+    }
+    for (const v1::MemberStatus& status : request.members()) {
+      if (status.phase() != v1::MemberStatus::EXITED) continue;
+      EXPECT_TRUE(status.has_result());
+      ++told;
+      v1::MemberKey* key = response.add_forget();
+      key->set_job(status.job());
+      key->set_attempt(status.attempt());
+    }
+    table.OnResponse(response);
+  };
+  // The reports arrive while the models are being uploaded.
+  for (int i = 0; i < 20; ++i) call();
+  EXPECT_EQ(told, 0);
+  for (const auto& start : starts) {
+    const auto uploading = table.OnExit(start.id, {}, kNow);
+    ASSERT_TRUE(uploading.has_value());
+    table.OnUpload(*uploading, Models(1), kNow);
+  }
+  for (int i = 0; i < 20; ++i) call();
+  EXPECT_EQ(told, 20);
+}
+
 TEST_F(MemberTableTest, AModelIsDeliveredThoughItsMemberWasStopped) {
   Answer({Assignment("jobs/a", 1, 0, 0)});
   Starts();
@@ -508,8 +558,7 @@ TEST_F(MemberTableTest, GangsAcrossWorkersMeetUntilTheirFirstStep) {
   EXPECT_FALSE(table_.AnyMeeting());
   // Entries are still exchanged, because a member may announce its end to the
   // others.
-  EXPECT_THAT(table_.SpanningGangs(),
-              ElementsAre(Pair(Pair("jobs/b", 4), 1)));
+  EXPECT_THAT(table_.SpanningGangs(), ElementsAre(Pair(Pair("jobs/b", 4), 1)));
 }
 
 TEST_F(MemberTableTest, Complaint01_TellsForHowLongAMemberStandsStill) {
