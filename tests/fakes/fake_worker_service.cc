@@ -79,6 +79,12 @@ void FakeWorkerService::SetUploadError(absl::Status status, int64_t term) {
   upload_error_ = std::move(status);
 }
 
+void FakeWorkerService::SetUploadErrorOf(const std::string& job,
+                                         absl::Status status) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  upload_errors_[job] = std::move(status);
+}
+
 void FakeWorkerService::SetTerm(int64_t term) {
   const std::lock_guard<std::mutex> lock(mutex_);
   term_ = term;
@@ -226,10 +232,16 @@ grpc::Status FakeWorkerService::UploadArtifact(
     }
   }
   const std::lock_guard<std::mutex> lock(mutex_);
+  const std::string job =
+      header.artifact().substr(0, header.artifact().find("/models/"));
   ++state_.uploads;
+  ++state_.uploads_of[job];
   changed_.notify_all();
   AddTerm(upload_term_ != 0 ? upload_term_ : term_, context);
   if (!upload_error_.ok()) return ToGrpcStatus(upload_error_);
+  if (const absl::Status& error = upload_errors_[job]; !error.ok()) {
+    return ToGrpcStatus(error);
+  }
   const std::string name = header.artifact() + "/" + header.file().path();
   state_.headers[name] = header.file();
   state_.files[name] = std::move(data);

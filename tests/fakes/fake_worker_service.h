@@ -39,6 +39,7 @@ class FakeWorkerService : public v1::WorkerService::Service {
     std::map<std::string, std::string> files;
     std::map<std::string, v1::ArtifactFile> headers;
     int uploads = 0;
+    std::map<std::string, int> uploads_of;  // by job
   };
 
   FakeWorkerService();
@@ -56,6 +57,8 @@ class FakeWorkerService : public v1::WorkerService::Service {
   void SetError(absl::Status status);
   // `term`: of the leadership that answers uploads; 0: SetTerm's.
   void SetUploadError(absl::Status status, int64_t term = 0);
+  // How uploads of one job end; OK: as the others.
+  void SetUploadErrorOf(const std::string& job, absl::Status status);
   // The leadership in which it answers from now on; 0: says nothing of it.
   void SetTerm(int64_t term);
   void Offer(const v1::RendezvousEntry& entry);
@@ -98,6 +101,7 @@ class FakeWorkerService : public v1::WorkerService::Service {
   bool stopping_ = false;
   absl::Status error_;
   absl::Status upload_error_;
+  std::map<std::string, absl::Status> upload_errors_;  // by job
 };
 
 }  // namespace comera

@@ -354,10 +354,12 @@ void MemberTable::OnUpload(
     artifact.set_size_parameters(rank.result->size_parameters());
   } else if (!absl::IsAborted(models.status()) &&
              !absl::IsNotFound(models.status())) {
-    rank.failure = MakeFailure(v1::INTERNAL,
-                               absl::StrCat("the model could not be stored: ",
-                                            models.status().ToString()),
-                               key, now);
+    // A full quota is nobody's bug, and training again would not help.
+    rank.failure = MakeFailure(
+        absl::IsResourceExhausted(models.status()) ? v1::USER : v1::INTERNAL,
+        absl::StrCat("the model could not be stored: ",
+                     models.status().ToString()),
+        key, now);
   }
   End(rank);
 }

@@ -1,5 +1,5 @@
 // Sends the files of exported models to the coordinator and retries until they
-// are stored.
+// are stored, one job's in turn with the others'.
 
 #include "worker/report/model_uploader.h"
 
@@ -11,10 +11,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "comera/v1/worker_service.grpc.pb.h"
-#include "common/backoff.h"
 #include "common/grpc_status.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
+#include "common/steady_time.h"
 #include "proto/resource_names.h"
 #include "worker/files/plain_file.h"
 
@@ -101,7 +101,8 @@ ModelUploader::~ModelUploader() {
 void ModelUploader::Upload(const v1::MemberKey& rank, const PathBelow& folder,
                            const PathBelow& targets_folder) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  tasks_.push_back({rank, folder, targets_folder, /*retry=*/true});
+  tasks_.push_back({rank, folder, targets_folder,
+                    Backoff(options_.min_backoff, options_.max_backoff)});
   changed_.notify_all();
 }
 
@@ -111,30 +112,70 @@ void ModelUploader::StopRetrying(const v1::MemberKey& rank) {
     if (task.rank.job() == rank.job() &&
         task.rank.attempt() == rank.attempt()) {
       task.retry = false;
+      task.next_try = absl::InfinitePast();
     }
   }
   changed_.notify_all();
 }
 
 void ModelUploader::Loop() {
-  while (true) {
-    Task task;
-    {
-      std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait(lock, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-        return ending_ || !tasks_.empty();
-      });
-      if (ending_) return;
-      task = tasks_.front();
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!ending_) {
+    const auto task = std::min_element(
+        tasks_.begin(), tasks_.end(),
+        [](const Task& a, const Task& b) { return a.next_try < b.next_try; });
+    const absl::Time now = SteadyNow();
+    if (task == tasks_.end()) {
+      changed_.wait(lock);
+      continue;
     }
-    const absl::StatusOr<Models> models = TryForever(task);
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (ending_) return;
-      tasks_.pop_front();
+    if (task->next_try > now) {
+      changed_.wait_for(lock, absl::ToChronoMicroseconds(task->next_try - now));
+      continue;
     }
-    on_done_(task.rank, models);
+    absl::StatusOr<Models> models;
+    if (task->retry || task->failed.ok()) {
+      lock.unlock();
+      models = TryOnce(*task);
+      lock.lock();
+      if (ending_) return;
+    } else {
+      models = task->failed;
+    }
+    if (!models.ok()) {
+      const absl::Status end = Judge(models.status(), now, &*task);
+      if (end.ok()) continue;
+      models = end;
+    }
+    const v1::MemberKey rank = task->rank;
+    tasks_.erase(task);
+    lock.unlock();
+    on_done_(rank, models);
+    lock.lock();
   }
+}
+
+absl::Status ModelUploader::Judge(const absl::Status& failed, absl::Time begin,
+                                  Task* task) {
+  task->failed = failed;
+  if (IsFinal(failed)) return failed;
+  if (!task->retry) {
+    return absl::AbortedError(
+        absl::StrCat("no longer wanted, and: ", failed.message()));
+  }
+  const absl::Time now = SteadyNow();
+  absl::Duration pause = task->backoff.Next();
+  // A coordinator that is away is asked again soon. What fails otherwise gets at
+  // most half of the time, however long its files are.
+  if (!absl::IsUnavailable(failed)) pause = std::max(pause, now - begin);
+  task->next_try = now + pause;
+  task->full_since = absl::IsResourceExhausted(failed)
+                         ? std::min(task->full_since, now)
+                         : absl::InfiniteFuture();
+  if (now - task->full_since < options_.full_patience) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "there was no room for ", absl::FormatDuration(options_.full_patience),
+      ": ", failed.message()));
 }
 
 absl::StatusOr<ModelUploader::Models> ModelUploader::TryOnce(const Task& task) {
@@ -185,24 +226,6 @@ absl::StatusOr<ModelUploader::Models> ModelUploader::TryOnce(const Task& task) {
   }
   RETURN_IF_ERROR(upload("final", *model));
   return models;
-}
-
-absl::StatusOr<ModelUploader::Models> ModelUploader::TryForever(
-    const Task& task) {
-  Backoff backoff(options_.min_backoff, options_.max_backoff);
-  while (true) {
-    absl::StatusOr<Models> models = TryOnce(task);
-    if (models.ok()) return models;
-    std::unique_lock<std::mutex> lock(mutex_);
-    if (IsFinal(models.status())) return models.status();
-    if (changed_.wait_for(lock, absl::ToChronoMilliseconds(backoff.Next()),
-                          [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                            return IsLastTry();
-                          })) {
-      return absl::AbortedError(
-          absl::StrCat("no longer wanted, and: ", models.status().message()));
-    }
-  }
 }
 
 absl::Status ModelUploader::Send(const Task& task, const OpenFolder& folder,

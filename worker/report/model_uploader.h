@@ -2,8 +2,8 @@
 #define COMERA_WORKER_REPORT_MODEL_UPLOADER_H_
 
 #include <condition_variable>
-#include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -11,9 +11,11 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "comera/v1/worker_service.pb.h"
+#include "common/backoff.h"
 #include "worker/files/open_folder.h"
 #include "worker/files/path_below.h"
 
@@ -26,7 +28,8 @@ namespace comera::worker {
 
 // Uploads exported models to the coordinator, one after another on a thread of
 // its own. Tries again, with back-off, until a model is stored or refused for
-// good. Thread-safe; destruction abandons all.
+// good; meanwhile the others have their turns. Thread-safe; destruction
+// abandons all.
 class ModelUploader {
  public:
   // The models of a job in order: one per target of a list; the end of the
@@ -37,7 +40,7 @@ class ModelUploader {
   // Called on the uploader's thread. Aborted, NotFound: the coordinator does
   // not want the model, because the attempt is over, or the last try failed.
   // InvalidArgument, FailedPrecondition: there is no model, or none that may be
-  // stored.
+  // stored. ResourceExhausted: for all of `full_patience` there was no room.
   using OnDone = std::function<void(const v1::MemberKey& rank,
                                     const absl::StatusOr<Models>&)>;
 
@@ -46,6 +49,9 @@ class ModelUploader {
     absl::Duration max_backoff = absl::Seconds(5);
     // The limit for one file.
     absl::Duration timeout = absl::Minutes(5);
+    // For how long a model is sent again for which there is no room, because
+    // its job keeps its slot that long.
+    absl::Duration full_patience = absl::Hours(8);
   };
 
   ModelUploader(const Options& options, std::shared_ptr<grpc::Channel> channel,
@@ -65,16 +71,22 @@ class ModelUploader {
     v1::MemberKey rank;
     PathBelow folder;
     PathBelow targets_folder;
+    Backoff backoff;
     bool retry = true;
+    // When its turn comes, by SteadyNow. New ones come first.
+    absl::Time next_try = absl::InfinitePast();
+    // How the last try failed; OK before the first.
+    absl::Status failed;
+    // Since when every try found no room.
+    absl::Time full_since = absl::InfiniteFuture();
   };
 
   void Loop();
-  absl::StatusOr<Models> TryForever(const Task& task);
   absl::StatusOr<Models> TryOnce(const Task& task);
-  // Whether a failure of the front task is its end.
-  bool IsLastTry() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return ending_ || !tasks_.front().retry;
-  }
+  // Notes how a try that began at `begin` failed. Returns the upload's end, OK
+  // if there is to be another try.
+  absl::Status Judge(const absl::Status& failed, absl::Time begin, Task* task)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Send(const Task& task, const OpenFolder& folder,
                     const v1::Artifact& artifact, const v1::ArtifactFile& file);
 
@@ -83,7 +95,8 @@ class ModelUploader {
   const OnDone on_done_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Task> tasks_ ABSL_GUARDED_BY(mutex_);
+  // Only the thread removes any, so that it may read what it works on.
+  std::list<Task> tasks_ ABSL_GUARDED_BY(mutex_);
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::ClientContext* call_ ABSL_GUARDED_BY(mutex_) = nullptr;
   // Declared last, because it starts when everything else is in place.

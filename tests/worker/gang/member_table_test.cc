@@ -11,6 +11,7 @@ namespace comera::worker {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::SizeIs;
@@ -444,6 +445,18 @@ TEST_F(MemberTableTest, AModelThatCannotBeStoredIsAFailure) {
   table_.OnUpload(*uploading, absl::FailedPreconditionError("no files"), kNow);
   EXPECT_EQ(Request().members(0).failure().failure_class(), v1::INTERNAL);
   EXPECT_FALSE(Request().members(0).has_result());
+}
+
+TEST_F(MemberTableTest, AModelForWhichThereIsNoRoomIsTheUsersFailure) {
+  Answer({Assignment("jobs/a", 1, 0, 0)});
+  Starts();
+  table_.OnEvent(1, Result());
+  const auto uploading = table_.OnExit(1, {}, kNow);
+  table_.OnUpload(*uploading, absl::ResourceExhaustedError("alice's quota"),
+                  kNow);
+  const v1::Failure failure = Request().members(0).failure();
+  EXPECT_EQ(failure.failure_class(), v1::USER);
+  EXPECT_THAT(failure.message(), HasSubstr("alice's quota"));
 }
 
 TEST_F(MemberTableTest, OnlyRank0Reports) {

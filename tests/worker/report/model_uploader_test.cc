@@ -1,4 +1,5 @@
-// Tests what the uploader makes of folders that a hostile member has filled.
+// Tests what the uploader makes of folders that a hostile member has filled,
+// and how models wait for each other.
 #include "worker/report/model_uploader.h"
 
 #include <sys/stat.h>
@@ -7,13 +8,19 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 
+#include "absl/time/time.h"
+#include "common/event.h"
 #include "common/files.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/fake_worker_service.h"
 
 namespace comera::worker {
 namespace {
@@ -112,6 +119,129 @@ TEST_F(ModelUploaderTest, AModelsFolderThatIsALinkIsNotFollowed) {
   fs::create_symlink(victim, model_);
   EXPECT_THAT(Upload(), StatusIs(absl::StatusCode::kFailedPrecondition,
                                  HasSubstr(model_)));
+}
+
+// Uploads one file of each job to a coordinator.
+class ModelQueueTest : public ModelUploaderTest {
+ protected:
+  struct End {
+    Event known;
+    absl::Status status;
+  };
+
+  ModelQueueTest() {
+    options_.min_backoff = absl::Milliseconds(1);
+    options_.max_backoff = absl::Milliseconds(5);
+    std::ofstream(model_ + "/weights") << "w";
+  }
+
+  static v1::MemberKey Member(const std::string& job) {
+    v1::MemberKey rank;
+    rank.set_job(job);
+    rank.set_attempt(1);
+    return rank;
+  }
+
+  End& EndOf(const std::string& job) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_ptr<End>& end = ends_[job];
+    if (end == nullptr) end = std::make_unique<End>();
+    return *end;
+  }
+
+  void Upload(const std::string& job) {
+    if (uploader_ == nullptr) {
+      uploader_ = std::make_unique<ModelUploader>(
+          options_,
+          grpc::CreateChannel(service_.address(),
+                              grpc::InsecureChannelCredentials()),
+          [this](const v1::MemberKey& rank,
+                 const absl::StatusOr<ModelUploader::Models>& models) {
+            End& end = EndOf(rank.job());
+            end.status = models.status();
+            end.known.Notify();
+          });
+    }
+    uploader_->Upload(Member(job), {folder_, "model"},
+                      {folder_, "no-targets"});
+  }
+
+  absl::Status Await(const std::string& job) {
+    End& end = EndOf(job);
+    return end.known.WaitFor(absl::Seconds(20))
+               ? end.status
+               : absl::DeadlineExceededError("the upload does not end");
+  }
+
+  // Waits until the job's model was sent `count` times.
+  bool AwaitTries(const std::string& job, int count) {
+    return service_.WaitFor([&](const FakeWorkerService::State& state) {
+      const auto tries = state.uploads_of.find(job);
+      return tries != state.uploads_of.end() && tries->second >= count;
+    });
+  }
+
+  FakeWorkerService service_;
+  ModelUploader::Options options_;
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<End>> ends_;  // by job
+  // Ends first.
+  std::unique_ptr<ModelUploader> uploader_;
+};
+
+// The attack: a model that is never stored keeps all other jobs of its worker
+// running for ever.
+TEST_F(ModelQueueTest, AModelThatIsNotTakenDoesNotHoldUpOthers) {
+  service_.SetUploadErrorOf("jobs/late", absl::DeadlineExceededError("slow"));
+  service_.SetUploadErrorOf("jobs/full", absl::ResourceExhaustedError("quota"));
+  service_.SetUploadErrorOf("jobs/away", absl::UnavailableError("away"));
+  for (const char* bad : {"jobs/late", "jobs/full", "jobs/away"}) Upload(bad);
+  ASSERT_TRUE(AwaitTries("jobs/late", 1));
+  Upload("jobs/good");
+  EXPECT_OK(Await("jobs/good"));
+  // They have their turns, too.
+  for (const char* bad : {"jobs/late", "jobs/full", "jobs/away"}) {
+    EXPECT_TRUE(AwaitTries(bad, 5)) << bad;
+    EXPECT_FALSE(EndOf(bad).known.HasHappened()) << bad;
+  }
+}
+
+TEST_F(ModelQueueTest, AQuotaThatStaysFullEndsTheUpload) {
+  options_.full_patience = absl::Milliseconds(20);
+  service_.SetUploadErrorOf("jobs/full",
+                            absl::ResourceExhaustedError("alice's quota"));
+  Upload("jobs/full");
+  EXPECT_THAT(Await("jobs/full"),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("no room for 20ms: alice's quota")));
+}
+
+TEST_F(ModelQueueTest, RoomThatIsMadeInTimeIsUsed) {
+  service_.SetUploadErrorOf("jobs/full", absl::ResourceExhaustedError("quota"));
+  Upload("jobs/full");
+  ASSERT_TRUE(AwaitTries("jobs/full", 3));
+  service_.SetUploadErrorOf("jobs/full", absl::OkStatus());
+  EXPECT_OK(Await("jobs/full"));
+}
+
+TEST_F(ModelQueueTest, ACoordinatorThatIsAwayLosesNoModel) {
+  options_.full_patience = absl::ZeroDuration();
+  service_.SetUploadErrorOf("jobs/a", absl::UnavailableError("away"));
+  Upload("jobs/a");
+  ASSERT_TRUE(AwaitTries("jobs/a", 5));
+  EXPECT_FALSE(EndOf("jobs/a").known.HasHappened());
+  service_.SetUploadErrorOf("jobs/a", absl::OkStatus());
+  EXPECT_OK(Await("jobs/a"));
+}
+
+TEST_F(ModelQueueTest, AModelThatWaitsAndIsNotWantedEndsAtOnce) {
+  options_.min_backoff = options_.max_backoff = absl::Hours(1);
+  service_.SetUploadErrorOf("jobs/a", absl::UnavailableError("away"));
+  Upload("jobs/a");
+  ASSERT_TRUE(AwaitTries("jobs/a", 1));
+  uploader_->StopRetrying(Member("jobs/a"));
+  EXPECT_THAT(Await("jobs/a"),
+              StatusIs(absl::StatusCode::kAborted, HasSubstr("away")));
 }
 
 }  // namespace
