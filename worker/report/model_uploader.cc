@@ -23,6 +23,8 @@ namespace {
 
 constexpr size_t kMaxFiles = 64;
 constexpr int64_t kMaxModelBytes = int64_t{64} << 30;
+// The most files of an attempt that the coordinator takes, in all its models.
+constexpr int kMaxFilesOfAttempt = 256;
 
 bool IsFinal(const absl::Status& status) {
   return absl::IsAborted(status) || absl::IsNotFound(status) ||
@@ -180,10 +182,17 @@ absl::Status ModelUploader::Judge(const absl::Status& failed, absl::Time begin,
 
 absl::StatusOr<ModelUploader::Models> ModelUploader::TryOnce(const Task& task) {
   Models models;
+  int files = 0;
   const auto upload = [&](const std::string& name,
                           const OpenFolder& folder) -> absl::Status {
     ASSIGN_OR_RETURN(v1::Artifact artifact,
                      Describe(task.rank.job(), name, folder));
+    files += artifact.files_size();
+    if (files > kMaxFilesOfAttempt) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the models of all targets have more than ",
+                       kMaxFilesOfAttempt, " files"));
+    }
     for (const v1::ArtifactFile& file : artifact.files()) {
       RETURN_IF_ERROR(Send(task, folder, artifact, file));
     }

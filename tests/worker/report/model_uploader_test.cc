@@ -163,7 +163,7 @@ class ModelQueueTest : public ModelUploaderTest {
           });
     }
     uploader_->Upload(Member(job), {folder_, "model"},
-                      {folder_, "no-targets"});
+                      {folder_, "targets"});
   }
 
   absl::Status Await(const std::string& job) {
@@ -214,6 +214,20 @@ TEST_F(ModelQueueTest, AQuotaThatStaysFullEndsTheUpload) {
   EXPECT_THAT(Await("jobs/full"),
               StatusIs(absl::StatusCode::kResourceExhausted,
                        HasSubstr("no room for 20ms: alice's quota")));
+}
+
+// The coordinator takes no more of an attempt, however often it is asked.
+TEST_F(ModelQueueTest, MoreFilesThanAnAttemptMayHaveEndTheUpload) {
+  for (int i = 1; i <= 5; ++i) {
+    const std::string target = folder_ + "/targets/target-" + std::to_string(i);
+    ASSERT_OK(MakeDirectories(target));
+    for (int file = 0; file < 60; ++file) {
+      std::ofstream(target + "/f" + std::to_string(file)) << "x";
+    }
+  }
+  Upload("jobs/a");
+  EXPECT_THAT(Await("jobs/a"), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                        HasSubstr("more than 256 files")));
 }
 
 TEST_F(ModelQueueTest, RoomThatIsMadeInTimeIsUsed) {
