@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "comera/v1/worker_service.grpc.pb.h"
 #include "common/grpc_status.h"
@@ -25,6 +26,15 @@ constexpr size_t kMaxFiles = 64;
 constexpr int64_t kMaxModelBytes = int64_t{64} << 30;
 // The most files of an attempt that the coordinator takes, in all its models.
 constexpr int kMaxFilesOfAttempt = 256;
+
+// Whether the coordinator takes a file of this name. One that is not UTF-8
+// would make the worker's calls, which name the files, unreadable.
+bool IsFileName(const std::string& name) {
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' ||
+           c == '_' || c == '-';
+  });
+}
 
 bool IsFinal(const absl::Status& status) {
   return absl::IsAborted(status) || absl::IsNotFound(status) ||
@@ -192,6 +202,14 @@ absl::StatusOr<ModelUploader::Models> ModelUploader::TryOnce(const Task& task) {
       return absl::FailedPreconditionError(
           absl::StrCat("the models of all targets have more than ",
                        kMaxFilesOfAttempt, " files"));
+    }
+    for (const v1::ArtifactFile& file : artifact.files()) {
+      if (!IsFileName(file.path())) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("a file of model ", name,
+                         " has a name with other characters than letters, "
+                         "digits, '.', '_' and '-'"));
+      }
     }
     for (const v1::ArtifactFile& file : artifact.files()) {
       RETURN_IF_ERROR(Send(task, folder, artifact, file));

@@ -216,6 +216,15 @@ TEST_F(ModelQueueTest, AQuotaThatStaysFullEndsTheUpload) {
                        HasSubstr("no room for 20ms: alice's quota")));
 }
 
+// The attack: the worker's calls name the files of models, and nothing of a
+// call with a string that is not UTF-8 is read.
+TEST_F(ModelQueueTest, FilesWithNamesThatAreNoTextAreNoModel) {
+  std::ofstream(folder_ + "/\xff") << "w";
+  Upload("jobs/a");
+  EXPECT_THAT(Await("jobs/a"), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                        HasSubstr("characters")));
+}
+
 // The coordinator takes no more of an attempt, however often it is asked.
 TEST_F(ModelQueueTest, MoreFilesThanAnAttemptMayHaveEndTheUpload) {
   for (int i = 1; i <= 5; ++i) {
