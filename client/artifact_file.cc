@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -34,7 +35,8 @@ absl::Status ErrnoStatus(const std::string& path, const char* what) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ArtifactFileWriter>> ArtifactFileWriter::Create(
-    const std::string& path, const v1::ArtifactFile& expected) {
+    const std::string& path, const v1::ArtifactFile& expected,
+    Readers readers) {
   // The name depends on the contents, so that a part is only ever continued
   // with the same bytes. It is hashed because the server's checksum may be any
   // text.
@@ -42,11 +44,20 @@ absl::StatusOr<std::unique_ptr<ArtifactFileWriter>> ArtifactFileWriter::Create(
   name.Add(expected.sha256());
   const std::string temporary =
       absl::StrCat(path, ".", name.Finish().substr(0, 16), ".part");
+  const bool closed = readers == Readers::kOwner;
   const int descriptor =
-      open(temporary.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+      open(temporary.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
+           closed ? 0600 : 0644);
   if (descriptor < 0) return ErrnoStatus(temporary, "cannot create");
   std::unique_ptr<ArtifactFileWriter> writer(
       new ArtifactFileWriter(path, temporary, expected, descriptor));
+  // An earlier version may have left the part open to all.
+  if (closed && fchmod(descriptor, 0600) != 0) {
+    const absl::Status status =
+        ErrnoStatus(temporary, "cannot close to others");
+    writer->part_ = Part::kOfAnother;
+    return status;
+  }
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     writer->part_ = Part::kOfAnother;
     return absl::FailedPreconditionError(

@@ -18,10 +18,15 @@ namespace comera::client {
 // left, unless it proves useless. Not thread-safe.
 class ArtifactFileWriter {
  public:
+  // The users who may read the file, from its first byte on: those whom the
+  // process's umask lets, or its owner alone.
+  enum class Readers { kByUmask, kOwner };
+
   // Unavailable: the file cannot be created. FailedPrecondition: another
   // process is downloading the same file to the same path.
   static absl::StatusOr<std::unique_ptr<ArtifactFileWriter>> Create(
-      const std::string& path, const v1::ArtifactFile& expected);
+      const std::string& path, const v1::ArtifactFile& expected,
+      Readers readers = Readers::kByUmask);
   ~ArtifactFileWriter();
 
   // The number of bytes so far, i.e. the offset to resume at.

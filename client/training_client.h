@@ -163,7 +163,8 @@ class TrainingClient {
                                 const std::string& path);
 
   // Writes a copy of the coordinator's store to `path`, where it appears whole
-  // or not at all. Requires an administrator's token.
+  // or not at all, and which only this process's user can read. Requires an
+  // administrator's token.
   absl::Status CreateBackup(const std::string& path);
 
   // Ends all running and later calls with Cancelled.

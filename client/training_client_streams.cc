@@ -150,7 +150,9 @@ absl::Status TrainingClient::CreateBackup(const std::string& path) {
           file.set_path(path);
           file.set_size_bytes(response.size_bytes());
           file.set_sha256(response.sha256());
-          auto created = ArtifactFileWriter::Create(path, file);
+          // It holds the jobs of all users, the audit log and hashes of tokens.
+          auto created = ArtifactFileWriter::Create(
+              path, file, ArtifactFileWriter::Readers::kOwner);
           write_status = created.status();
           if (created.ok()) writer = *std::move(created);
         }

@@ -5,12 +5,14 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/artifact_file.h"
 #include "common/event.h"
 #include "common/files.h"
 #include "common/status_matchers.h"
@@ -327,6 +329,39 @@ TEST_P(DamagedDownloadTest, LeavesNothing) {
 INSTANTIATE_TEST_SUITE_P(All, DamagedDownloadTest,
                          ::testing::Values("0123456780", "012345",
                                            "0123456789abcdef"));
+
+TEST(ArtifactFileWriter, WhatIsForItsOwnerAloneIsSoFromItsFirstByteOn) {
+  const std::string folder = absl::StrCat(std::getenv("TEST_TMPDIR"), "/own");
+  std::filesystem::create_directories(folder);
+  const std::string path = folder + "/file";
+  v1::ArtifactFile file;
+  file.set_size_bytes(3);
+  file.set_sha256(Sha256Hex("abc"));
+  const auto only_file = [&] {
+    const std::filesystem::directory_iterator entries(folder);
+    return entries->path();
+  };
+  const auto others_may = [&] {
+    const auto mode = std::filesystem::status(only_file()).permissions();
+    return (mode & ~std::filesystem::perms::owner_all) !=
+           std::filesystem::perms::none;
+  };
+  using Readers = ArtifactFileWriter::Readers;
+  {
+    ASSERT_OK_AND_ASSIGN(auto open, ArtifactFileWriter::Create(path, file));
+    ASSERT_OK(open->Append(0, "a"));
+  }
+  EXPECT_TRUE(others_may());
+  // It goes on with the part that others could read.
+  ASSERT_OK_AND_ASSIGN(auto own,
+                       ArtifactFileWriter::Create(path, file, Readers::kOwner));
+  EXPECT_EQ(own->size(), 1);
+  EXPECT_FALSE(others_may());
+  ASSERT_OK(own->Append(1, "bc"));
+  ASSERT_OK(own->Finish());
+  EXPECT_EQ(only_file(), path);
+  EXPECT_FALSE(others_may());
+}
 
 }  // namespace
 }  // namespace comera::client

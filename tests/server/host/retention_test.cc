@@ -1,4 +1,6 @@
 // What a running server forgets, and what a backup of it holds.
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -232,8 +234,13 @@ TEST_F(RetentionTest, OnlineBackupRestoresToAServerWithAllJobs) {
   const std::string backup = folder_.path() + "/jobs.backup";
   {
     const auto client = client::TrainingClient::Connect(server_->address(), {});
+    const mode_t mask = umask(022);
     ASSERT_OK(client->CreateBackup(backup));
+    umask(mask);
   }
+  struct stat info = {};
+  ASSERT_EQ(stat(backup.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
   ASSERT_OK_AND_ASSIGN(const auto contents, client::VerifyBackup(backup));
   EXPECT_EQ(contents.jobs, 2);
   EXPECT_EQ(contents.events, 3);
