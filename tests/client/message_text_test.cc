@@ -63,5 +63,16 @@ TEST(MessageTextTest, TheSameMessageComesBack) {
   }
 }
 
+TEST(MessageTextTest, WhatTerminalsObeyIsEscaped) {
+  v1::Job job;
+  job.set_reason("\x1b\x7f\u009b\u202e→");
+  EXPECT_EQ(ToJson(job, /*one_line=*/true),
+            "{\"reason\":\"\\u001b\\u007f\\u009b\\u202e→\"}\n");
+  const std::string yaml = ToYaml(job);
+  for (const char* raw : {"\x1b", "\x7f", "\u009b"}) {
+    EXPECT_EQ(yaml.find(raw), std::string::npos) << yaml;
+  }
+}
+
 }  // namespace
 }  // namespace comera::client

@@ -7,10 +7,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
 #include "common/json.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/descriptor.pb.h"
 #include "google/protobuf/util/json_util.h"
+#include "unicode/uchar.h"
+#include "unicode/utf8.h"
 #include "yaml-cpp/emitter.h"
 #include "yaml-cpp/emittermanip.h"
 
@@ -92,6 +95,27 @@ void Emit(const nlohmann::ordered_json& value, YAML::Emitter& out) {
   }
 }
 
+// Escapes the characters beyond ASCII's first 32 that terminals obey: DEL,
+// U+0080 to U+009F, and those that change the direction of writing. JSON has
+// such characters inside of texts only.
+std::string EscapeControls(const std::string& json) {
+  std::string escaped;
+  const auto size = static_cast<int32_t>(json.size());
+  int32_t i = 0;
+  while (i < size) {
+    const int32_t begin = i;
+    UChar32 c = 0;
+    U8_NEXT(json.data(), i, size, c);
+    if ((c >= 0x7F && c < 0xA0) ||
+        (c > 0 && u_hasBinaryProperty(c, UCHAR_BIDI_CONTROL))) {
+      absl::StrAppendFormat(&escaped, "\\u%04x", c);
+    } else {
+      escaped.append(json, begin, i - begin);
+    }
+  }
+  return escaped;
+}
+
 }  // namespace
 
 std::string ToJson(const google::protobuf::Message& message, bool one_line) {
@@ -104,7 +128,7 @@ std::string ToJson(const google::protobuf::Message& message, bool one_line) {
   if (!status.ok()) text = "{}";
   ordered_json json = ParseOrderedJson(text);
   MakeNumbersIn(*message.GetDescriptor(), &json);
-  return JsonText(json, one_line ? -1 : 1) + "\n";
+  return EscapeControls(JsonText(json, one_line ? -1 : 1)) + "\n";
 }
 
 std::string ToYaml(const google::protobuf::Message& message) {
