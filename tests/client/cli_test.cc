@@ -36,12 +36,13 @@ class CliTest : public ::testing::Test {
   void TearDown() override { service_.Shutdown(); }
 
   // Runs `comera ARGS`, split at spaces, against the fake if it was started.
-  Outcome Run(const std::string& args) {
+  Outcome Run(const std::string& args, bool terminal = false) {
     std::ostringstream out;
     std::ostringstream err;
     Environment environment;
     environment.out = &out;
     environment.err = &err;
+    environment.out_is_terminal = terminal;
     environment.server = address_;
     environment.working_folder = Folder();
     environment.state_folder = absl::StrCat(Folder(), "/state");
@@ -515,6 +516,39 @@ TEST_F(CliTest, GetCancelAndLogs) {
   EXPECT_EQ(Run("logs abc --rank 1 -f").out, "line\n");
   EXPECT_THAT(Run("get abc").out, HasSubstr("state    RUNNING\n"));
   EXPECT_THAT(Run("get abc -o yaml").out, HasSubstr("\nname: jobs/abc\n"));
+}
+
+TEST_F(CliTest, ALogCommandsNoTerminalAndIsRawElsewhere) {
+  service_.read_log = [](const v1::ReadLogRequest&, grpc::ServerContext*,
+                         auto* writer) {
+    // One piece ends, and the next begins, within U+009B.
+    int64_t offset = 0;
+    for (const std::string data : {"a\x1b]52;c;cm0=\x07\n", "b\xc2",
+                                   "\x9b"
+                                   "2J\tc"}) {
+      v1::ReadLogResponse response;
+      response.set_offset(offset);
+      response.set_data(data);
+      writer->Write(response);
+      offset += static_cast<int64_t>(data.size());
+    }
+    return grpc::Status::OK;
+  };
+  Serve();
+  EXPECT_EQ(Run("logs abc", /*terminal=*/true).out, "a ]52;c;cm0= \nb  2J\tc");
+  EXPECT_EQ(Run("logs abc").out,
+            "a\x1b]52;c;cm0=\x07\nb\xc2\x9b"
+            "2J\tc");
+}
+
+TEST_F(CliTest, NotesAndErrorsCommandNoTerminal) {
+  std::ostringstream err;
+  Environment environment;
+  environment.err = &err;
+  const Session session(environment);
+  session.Note("its log ends:\nx\x1b[2J");
+  EXPECT_EQ(session.Fail("\x1b]0;title\x07", 7), 7);
+  EXPECT_EQ(err.str(), "its log ends:\nx [2J\ncomera:  ]0;title \n");
 }
 
 TEST_F(CliTest, FormerNamesAreReadWithOneNoteEach) {

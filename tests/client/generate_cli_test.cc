@@ -311,7 +311,7 @@ TEST_F(GenerateCliTest, PiecesAreLinesOfJson) {
 }
 
 TEST_F(GenerateCliTest, TextsDoNotControlTheTerminal) {
-  EXPECT_EQ(Local({"evil"}, nullptr, true).out, "a [31mb \tc\nd\n");
+  EXPECT_EQ(Local({"evil"}, nullptr, true).out, "a [31mb\n\tc\nd\n");
   EXPECT_EQ(Local({"evil"}, nullptr, false).out, "a\x1b[31mb\r\tc\nd\n");
   // A text that ends its line gets no other end.
   EXPECT_EQ(Local({"lines"}).out, "one\n");

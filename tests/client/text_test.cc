@@ -2,6 +2,7 @@
 
 #include "client/cli/output/style.h"
 #include "client/cli/output/table.h"
+#include "client/cli/output/terminal_text.h"
 #include "client/cli/output/text_format.h"
 #include "common/status_matchers.h"
 #include "gtest/gtest.h"
@@ -43,6 +44,31 @@ TEST(DisplayWidth, CutsBetweenCharacters) {
 TEST(Printable, TakesWhatTerminalsObey) {
   EXPECT_EQ(Printable("a\x1b[31m\u202Eb"), "a [31m   b");
   EXPECT_EQ(Printable("→…日"), "→…日");
+}
+
+TEST(TerminalText, KeepsLinesAndTakesWhatTerminalsObey) {
+  EXPECT_EQ(ForTerminal("a\tb\r\nc\n"), "a\tb\nc\n");
+  // Sets the clipboard, the title, and hides a line.
+  EXPECT_EQ(ForTerminal("\x1b]52;c;cm0=\x07!"), " ]52;c;cm0= !");
+  EXPECT_EQ(ForTerminal("\u009b2J"), "  2J");
+  EXPECT_EQ(ForTerminal("rm -rf\rls"), "rm -rf\nls");
+  EXPECT_EQ(ForTerminal("\x9b"
+                        "2J\xff"),
+            "\uFFFD2J\uFFFD");
+}
+
+TEST(TerminalText, PiecesMayEndWithinACharacter) {
+  const std::string text = "日\u009b1m\r\n\U0001F680\xe2\x82";
+  const std::string safe = "日  1m\n\U0001F680\uFFFD";
+  EXPECT_EQ(ForTerminal(text), safe);
+  for (size_t n = 1; n <= text.size(); ++n) {
+    TerminalText shown;
+    std::string all;
+    for (size_t i = 0; i < text.size(); i += n) {
+      all += shown.Add(text.substr(i, n));
+    }
+    EXPECT_EQ(all + shown.End(), safe) << "pieces of " << n;
+  }
 }
 
 TEST(Table, AlignsByColumnsAndEndsWithoutBlanks) {

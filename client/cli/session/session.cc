@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/output/message_text.h"
 #include "client/cli/output/style.h"
+#include "client/cli/output/terminal_text.h"
 #include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/session/issuer_login.h"
@@ -78,11 +79,11 @@ std::unique_ptr<TrainingClient> Session::Connect() const {
 }
 
 void Session::Note(const std::string& line) const {
-  *env.err << line << std::endl;
+  *env.err << ForTerminal(line) << std::endl;
 }
 
 int Session::Fail(const std::string& message, int code) const {
-  *env.err << "comera: " << message << std::endl;
+  *env.err << "comera: " << ForTerminal(message) << std::endl;
   return code;
 }
 

@@ -83,9 +83,9 @@ class Session {
   // seconds.
   ChannelSecurity Security(bool refresh = true) const;
 
-  // Prints a note as one line on stderr.
+  // Prints a note as one line on stderr; nothing in it can command a terminal.
   void Note(const std::string& line) const;
-  // Prints an error line on stderr and returns `code`.
+  // Prints an error line in the same way and returns `code`.
   int Fail(const std::string& message, int code) const;
   // Prints the error of a failed RPC and returns the exit code for it.
   int FailRpc(const absl::Status& status) const;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/output/message_text.h"
+#include "client/cli/output/terminal_text.h"
 #include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/session/interrupts.h"
@@ -46,16 +47,6 @@ struct Arguments {
   std::string seed;
   std::vector<std::string> stop;
 };
-
-// Makes a piece of text safe for a terminal, which may be split at line ends
-// and tabs.
-std::string ForTerminal(const std::string& text) {
-  std::string safe = Printable(text);
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\n' || text[i] == '\t') safe[i] = text[i];
-  }
-  return safe;
-}
 
 bool IsUtf8(const std::string& text) {
   return google::protobuf::internal::IsStructurallyValidUTF8(
@@ -187,7 +178,7 @@ class TextPrinter {
     std::ostream& out = *session_.env.out;
     switch (session_.output) {
       case OutputFormat::kTable:
-        out << (session_.env.out_is_terminal ? ForTerminal(piece.text())
+        out << (session_.env.out_is_terminal ? shown_.Add(piece.text())
                                              : piece.text());
         break;
       case OutputFormat::kJson:
@@ -207,13 +198,14 @@ class TextPrinter {
   void End() {
     if (!open_ || session_.output != OutputFormat::kTable) return;
     open_ = false;
-    *session_.env.out << std::endl;
+    *session_.env.out << shown_.End() << std::endl;
   }
 
   const v1::GenerateResponse& last() const { return last_; }
 
  private:
   const Session& session_;
+  TerminalText shown_;
   // Whether the text's last line has begun and not ended.
   bool open_ = false;
   v1::GenerateResponse last_;

@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/output/text_format.h"
+#include "client/cli/output/terminal_text.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/session/interrupts.h"
 #include "client/cli/verbs/verbs.h"
@@ -33,9 +33,16 @@ int Logs(const Arguments& arguments, const Session& session) {
   options.rank = static_cast<int32_t>(arguments.rank);
   options.attempt = arguments.attempt;
   options.follow = arguments.follow;
-  const absl::Status status = client->ReadLog(
-      *name, options,
-      [&](const std::string& data) { *session.env.out << data << std::flush; });
+  // A job can print whatever terminals obey, at the reader of its log. Files
+  // and pipes get every byte as it was.
+  std::ostream& out = *session.env.out;
+  TerminalText shown;
+  const absl::Status status =
+      client->ReadLog(*name, options, [&](const std::string& data) {
+        out << (session.env.out_is_terminal ? shown.Add(data) : data)
+            << std::flush;
+      });
+  out << shown.End() << std::flush;
   if (interrupts.happened()) {
     session.Note(absl::StrCat("detached; ", *name, " goes on"));
     return kExitInterrupted;
