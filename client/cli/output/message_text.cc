@@ -73,12 +73,41 @@ void MakeNumbersIn(const Descriptor& type, ordered_json* object) {
   }
 }
 
+// Escapes the characters beyond ASCII's first 32 that terminals obey: DEL,
+// U+0080 to U+009F, and those that change the direction of writing. JSON
+// and YAML have such characters inside of quoted texts only.
+std::string EscapeControls(const std::string& text) {
+  std::string escaped;
+  const auto size = static_cast<int32_t>(text.size());
+  int32_t i = 0;
+  while (i < size) {
+    const int32_t begin = i;
+    UChar32 c = 0;
+    U8_NEXT(text.data(), i, size, c);
+    if ((c >= 0x7F && c < 0xA0) ||
+        (c > 0 && u_hasBinaryProperty(c, UCHAR_BIDI_CONTROL))) {
+      absl::StrAppendFormat(&escaped, "\\u%04x", c);
+    } else {
+      escaped.append(text, begin, i - begin);
+    }
+  }
+  return escaped;
+}
+
+// A text with such characters is quoted, so that they can be escaped later.
+void EmitText(const std::string& text, YAML::Emitter& out) {
+  if (EscapeControls(text) != text) out << YAML::DoubleQuoted;
+  out << text;
+}
+
 void Emit(const nlohmann::ordered_json& value, YAML::Emitter& out) {
   if (value.is_object()) {
     if (value.empty()) out << YAML::Flow;
     out << YAML::BeginMap;
     for (const auto& [key, member] : value.items()) {
-      out << YAML::Key << key << YAML::Value;
+      out << YAML::Key;
+      EmitText(key, out);
+      out << YAML::Value;
       Emit(member, out);
     }
     out << YAML::EndMap;
@@ -89,31 +118,10 @@ void Emit(const nlohmann::ordered_json& value, YAML::Emitter& out) {
     for (const auto& item : value) Emit(item, out);
     out << YAML::EndSeq;
   } else if (value.is_string()) {
-    out << value.get<std::string>();
+    EmitText(value.get<std::string>(), out);
   } else {
     out << JsonText(value);
   }
-}
-
-// Escapes the characters beyond ASCII's first 32 that terminals obey: DEL,
-// U+0080 to U+009F, and those that change the direction of writing. JSON has
-// such characters inside of texts only.
-std::string EscapeControls(const std::string& json) {
-  std::string escaped;
-  const auto size = static_cast<int32_t>(json.size());
-  int32_t i = 0;
-  while (i < size) {
-    const int32_t begin = i;
-    UChar32 c = 0;
-    U8_NEXT(json.data(), i, size, c);
-    if ((c >= 0x7F && c < 0xA0) ||
-        (c > 0 && u_hasBinaryProperty(c, UCHAR_BIDI_CONTROL))) {
-      absl::StrAppendFormat(&escaped, "\\u%04x", c);
-    } else {
-      escaped.append(json, begin, i - begin);
-    }
-  }
-  return escaped;
 }
 
 }  // namespace
@@ -135,7 +143,7 @@ std::string ToYaml(const google::protobuf::Message& message) {
   const auto json = ParseOrderedJson(ToJson(message, true));
   YAML::Emitter out;
   Emit(json, out);
-  return std::string("---\n") + out.c_str() + "\n";
+  return "---\n" + EscapeControls(out.c_str()) + "\n";
 }
 
 }  // namespace comera::client
