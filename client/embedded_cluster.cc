@@ -17,7 +17,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/access_client.h"
 #include "client/child_process.h"
+#include "client/private_folder.h"
 #include "client/training_client.h"
 #include "common/files.h"
 #include "common/json.h"
@@ -29,6 +31,7 @@ namespace {
 constexpr absl::Duration kLookInterval = absl::Milliseconds(50);
 constexpr absl::Duration kMaxBackoff = absl::Seconds(5);
 constexpr size_t kLogTailBytes = 1024;
+constexpr char kWorker[] = "local";
 
 }  // namespace
 
@@ -69,10 +72,13 @@ void EmbeddedCluster::Stop() {
 
 absl::Status EmbeddedCluster::PrepareFolders() {
   const std::string& root = options_.data_dir;
-  for (const char* folder : {"", "/server", "/worker", "/logs"}) {
+  const std::string lock = absl::StrCat(root, "/lock");
+  // An earlier cluster left its lock.
+  RETURN_IF_ERROR(MakePrivateFolder(
+      root, options_.own_data_dir || access(lock.c_str(), F_OK) == 0));
+  for (const char* folder : {"/server", "/worker", "/logs"}) {
     RETURN_IF_ERROR(MakeDirectories(absl::StrCat(root, folder)));
   }
-  const std::string lock = absl::StrCat(root, "/lock");
   lock_descriptor_ = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (lock_descriptor_ < 0 || flock(lock_descriptor_, LOCK_EX | LOCK_NB) != 0) {
     return absl::FailedPreconditionError(
@@ -83,16 +89,26 @@ absl::Status EmbeddedCluster::PrepareFolders() {
   std::remove(port_file_.c_str());
   const std::string http_port_file = port_file_ + ".http";
   std::remove(http_port_file.c_str());
+  security_.token_file = absl::StrCat(root, "/admin.token");
+  worker_token_file_ = absl::StrCat(root, "/worker.token");
   server_.name = "coordinator";
   server_.log_path = absl::StrCat(root, "/logs/server.log");
   worker_.name = "worker";
   worker_.log_path = absl::StrCat(root, "/logs/worker.log");
-  server_.arguments = {options_.server_binary,
-                       "--listen=127.0.0.1:0",
-                       "--http_listen=127.0.0.1:0",
-                       absl::StrCat("--data_dir=", root, "/server"),
-                       absl::StrCat("--port_file=", port_file_),
-                       absl::StrCat("--http_port_file=", http_port_file)};
+  server_.arguments = {
+      options_.server_binary,
+      "--listen=127.0.0.1:0",
+      "--http_listen=127.0.0.1:0",
+      absl::StrCat("--data_dir=", root, "/server"),
+      absl::StrCat("--port_file=", port_file_),
+      absl::StrCat("--http_port_file=", http_port_file),
+      absl::StrCat("--init_admin_token_file=", security_.token_file)};
+  // The folder and what it holds belong to the only user.
+  for (const char* limit :
+       {"queued_jobs", "queue_share", "jobs", "job_bytes", "sweeps",
+        "active_sweeps", "datasets", "dataset_bytes", "model_bytes"}) {
+    server_.arguments.push_back(absl::StrCat("--user_", limit, "=0"));
+  }
   return absl::OkStatus();
 }
 
@@ -106,14 +122,17 @@ absl::Status EmbeddedCluster::StartChildren() {
     http_address_ = *http;
     server_.arguments[2] = absl::StrCat("--http_listen=", http_address_);
   }
+  RETURN_IF_ERROR(ProvideWorkerToken());
   RETURN_IF_ERROR(CancelLeftovers());
   worker_.arguments = {
       options_.worker_binary, absl::StrCat("--server=", address_),
-      "--name=local", absl::StrCat("--slots=", options_.slots),
+      absl::StrCat("--name=", kWorker),
+      absl::StrCat("--token_file=", worker_token_file_),
+      absl::StrCat("--slots=", options_.slots),
       absl::StrCat("--data_dir=", options_.data_dir, "/worker"),
       // Nothing goes on when the command has ended.
       "--member_lease=0",
-      // The user who runs jobs here may read all these files anyway, and run
+      // Whoever has the token may read all these files anyway, and run
       // programs.
       "--data_root=/", "--allow_programs",
       absl::StrCat("--trainer=", options_.trainer_binary)};
@@ -155,9 +174,40 @@ absl::Status EmbeddedCluster::AwaitPort() {
   }
 }
 
+absl::Status EmbeddedCluster::ProvideWorkerToken() {
+  // The coordinator makes the first token only.
+  if (access(security_.token_file.c_str(), R_OK) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(security_.token_file, ", the token of the coordinator in ",
+                     options_.data_dir,
+                     "/server, is missing: put it back, or give another "
+                     "--data-dir"));
+  }
+  TrainingClient::Options options;
+  options.timeout = options_.start_timeout;
+  ChannelSecurity worker;
+  worker.token_file = worker_token_file_;
+  // Fails if an earlier run left no token.
+  if (const auto channel =
+          OpenChannel(address_, worker, ClientChannelArguments());
+      channel.ok()) {
+    const auto who = AccessClient(*channel, options).WhoAmI();
+    if (who.ok() && who->token().worker()) return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const auto channel,
+                   OpenChannel(address_, security_, ClientChannelArguments()));
+  v1::CreateTokenRequest request;
+  request.set_user(kWorker);
+  request.set_worker(true);
+  ASSIGN_OR_RETURN(const v1::CreateTokenResponse made,
+                   AccessClient(channel, options).CreateToken(request));
+  return WriteFileAtomically(worker_token_file_, made.secret() + "\n", 0600);
+}
+
 absl::Status EmbeddedCluster::CancelLeftovers() {
   TrainingClient::Options options;
   options.timeout = options_.start_timeout;
+  options.security = security_;
   auto client = TrainingClient::Connect(address_, options);
   ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs,
                    client->List({v1::QUEUED, v1::STARTING, v1::RUNNING}, 0));
@@ -188,7 +238,8 @@ void EmbeddedCluster::WriteStatusFile() {
   const nlohmann::json status = {{"server", address_},
                                  {"server_pid", server_.pid},
                                  {"worker_pid", worker_.pid},
-                                 {"data_dir", options_.data_dir}};
+                                 {"data_dir", options_.data_dir},
+                                 {"token_file", security_.token_file}};
   const absl::Status written =
       WriteFileAtomically(options_.status_file, JsonText(status) + "\n");
   if (!written.ok()) Note(std::string(written.message()));

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/event.h"
+#include "common/rpc_channel.h"
 
 namespace comera::client {
 
@@ -22,7 +23,12 @@ namespace comera::client {
 // destroyed. The children also end when this process does.
 //
 //   ASSIGN_OR_RETURN(auto cluster, EmbeddedCluster::Start(options));
-//   auto client = TrainingClient::Connect(cluster->address(), {});
+//   TrainingClient::Options client_options;
+//   client_options.security = cluster->security();
+//   auto client = TrainingClient::Connect(cluster->address(), client_options);
+//
+// Other users of the machine reach the ports too, so the coordinator asks for
+// tokens, which lie in the folder of state and are its owner's alone.
 //
 // Unfinished jobs of an earlier run in the same folder are cancelled at the
 // start, because nobody waits for them; but for the one that is to go on.
@@ -35,16 +41,20 @@ class EmbeddedCluster {
     std::string server_binary;
     std::string worker_binary;
     std::string trainer_binary;
-    // The folder of state and logs; only one cluster at a time may use it.
+    // The folder of state, tokens and logs, which is closed to other users;
+    // only one cluster at a time may use it.
     std::string data_dir;
+    // Whether data_dir is this program's, so that it may be closed to others
+    // whatever it holds. An empty one, and that of an earlier cluster, may.
+    bool own_data_dir = false;
     // The number of members that the worker can run at once.
     int slots = 1;
     // The job of an earlier run that is not cancelled; empty: none.
     std::string kept_job;
     // Further flags of comera-worker.
     std::vector<std::string> worker_flags;
-    // A file that receives pids and address as JSON at every start of a child;
-    // "" for none.
+    // A file that receives pids, address and the token's file as JSON at every
+    // start of a child; "" for none.
     std::string status_file;
     // The number of times a child is restarted if it dies again within
     // `quiet_time`.
@@ -61,7 +71,8 @@ class EmbeddedCluster {
     std::function<void(const absl::Status&)> on_failure;
   };
 
-  // FailedPrecondition: a program is missing, or another cluster uses data_dir.
+  // FailedPrecondition: a program is missing, another cluster uses data_dir,
+  // other users can look into it, or its administrator's token is gone.
   // Unavailable: a child does not start; the message holds the end of its log.
   static absl::StatusOr<std::unique_ptr<EmbeddedCluster>> Start(
       const Options& options);
@@ -70,6 +81,8 @@ class EmbeddedCluster {
 
   // The coordinator's address, as host:port.
   const std::string& address() const { return address_; }
+  // How callers prove to it that they are its owner.
+  const ChannelSecurity& security() const { return security_; }
   // The address of its HTTP port with the dashboard; empty if it has none.
   const std::string& http_address() const { return http_address_; }
 
@@ -93,6 +106,9 @@ class EmbeddedCluster {
   absl::Status PrepareFolders();
   absl::Status StartChildren();
   absl::Status AwaitPort();
+  // Sees to it that worker_token_file_ holds a token that stands for the
+  // worker.
+  absl::Status ProvideWorkerToken();
   absl::Status CancelLeftovers();
   absl::Status StartChild(Child& child);
   void WriteStatusFile();
@@ -107,6 +123,8 @@ class EmbeddedCluster {
 
   const Options options_;
   std::string port_file_;
+  std::string worker_token_file_;
+  ChannelSecurity security_;
   std::string address_;
   std::string http_address_;
   int lock_descriptor_ = -1;

@@ -25,6 +25,7 @@ namespace comera::client {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class EmbeddedClusterTest : public ::testing::Test {
  protected:
@@ -110,6 +111,88 @@ TEST_F(EmbeddedClusterTest, WorkerGetsItsSlotsAndTheAddress) {
               HasSubstr("--data_url=https://h/c/ --data_url=s3://b/"));
   EXPECT_THAT(arguments, HasSubstr("--server=" + cluster->address()));
   EXPECT_THAT(arguments, HasSubstr("--trainer=" + options_.trainer_binary));
+}
+
+TEST_F(EmbeddedClusterTest, TokensAreItsOwnersAloneAndStay) {
+  const std::string told = absl::StrCat(folder_, "/told");
+  options_.worker_binary = Script(
+      "worker", absl::StrCat("echo \"$@\" > ", told, ".part; mv ", told,
+                             ".part ", told, "; exec tail -f /dev/null"));
+  const auto mode = [](const std::string& path) {
+    struct stat info = {};
+    EXPECT_EQ(stat(path.c_str(), &info), 0) << path;
+    return info.st_mode & 0777;
+  };
+  const std::string worker_token = options_.data_dir + "/worker.token";
+  const mode_t mask = umask(022);
+  for (int run = 0; run < 2; ++run) {
+    ASSERT_OK_AND_ASSIGN(auto cluster, EmbeddedCluster::Start(options_));
+    EXPECT_EQ(cluster->security().token_file,
+              options_.data_dir + "/admin.token");
+    EXPECT_EQ(Status()["token_file"], cluster->security().token_file);
+    EXPECT_EQ(mode(options_.data_dir), 0700u);
+    EXPECT_EQ(mode(cluster->security().token_file), 0600u);
+    EXPECT_EQ(mode(worker_token), 0600u);
+    while (!ReadFile(told).ok()) std::this_thread::yield();
+    const std::string arguments = *ReadFile(told);
+    EXPECT_THAT(arguments, HasSubstr("--token_file=" + worker_token));
+    EXPECT_THAT(arguments, Not(HasSubstr("fake-worker-token")));
+  }
+  umask(mask);
+  // The second run went on with the first one's token.
+  EXPECT_EQ(*ReadFile(options_.data_dir + "/server/tokens"), "local\n");
+}
+
+TEST_F(EmbeddedClusterTest, ALostTokenIsNamed) {
+  // This coordinator makes no token, like one that has made its first.
+  options_.server_binary =
+      Script("server", absl::StrCat("echo 127.0.0.1:9 > ", options_.data_dir,
+                                    "/port; exec tail -f /dev/null"));
+  EXPECT_THAT(EmbeddedCluster::Start(options_),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("admin.token")));
+}
+
+TEST_F(EmbeddedClusterTest, TheFolderIsClosedToOthersOrNotUsed) {
+  const auto make = [&](const char* name, const char* inside, int mode) {
+    options_.data_dir = absl::StrCat(folder_, "/", name);
+    EXPECT_OK(MakeDirectories(options_.data_dir));
+    if (*inside != 0) {
+      std::ofstream(absl::StrCat(options_.data_dir, "/", inside)) << "x";
+    }
+    chmod(options_.data_dir.c_str(), mode);
+  };
+  const auto mode = [&] {
+    struct stat info = {};
+    EXPECT_EQ(stat(options_.data_dir.c_str(), &info), 0);
+    return info.st_mode & 07777;
+  };
+  // Earlier versions left the first of these.
+  make("earlier", "lock", 0755);
+  EXPECT_OK(EmbeddedCluster::Start(options_));
+  EXPECT_EQ(mode(), 0700u);
+  make("empty", "", 0777);
+  EXPECT_OK(EmbeddedCluster::Start(options_));
+  EXPECT_EQ(mode(), 0700u);
+  make("closed", "thesis.tex", 0700);
+  EXPECT_OK(EmbeddedCluster::Start(options_));
+  // The default folder holds models of `comera predict`, too.
+  make("default", "models", 0755);
+  options_.own_data_dir = true;
+  EXPECT_OK(EmbeddedCluster::Start(options_));
+  EXPECT_EQ(mode(), 0700u);
+  options_.own_data_dir = false;
+  // Others may need these.
+  make("open", "thesis.tex", 0755);
+  EXPECT_THAT(
+      EmbeddedCluster::Start(options_),
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("chmod 700")));
+  EXPECT_EQ(mode(), 0755u);
+  make("shared", "lock", 01777);
+  EXPECT_THAT(
+      EmbeddedCluster::Start(options_),
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("chmod 700")));
+  EXPECT_EQ(mode(), 01777u);
 }
 
 TEST_F(EmbeddedClusterTest, CancelsWhatAnEarlierRunLeft) {

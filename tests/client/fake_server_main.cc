@@ -1,5 +1,6 @@
-// Stands in for comera-server: serves on --listen and writes its address to
-// --port_file. It has one unfinished job until that is cancelled, jobs/done,
+// Stands in for comera-server: serves on --listen, writes its address to
+// --port_file and a token to --init_admin_token_file, and makes one for a
+// worker. It has one unfinished job until that is cancelled, jobs/done,
 // which succeeded in its second attempt, and jobs/stopping, which is being
 // cancelled until it was looked at three times, and succeeds once resumed.
 #include <pthread.h>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "comera/v1/access_service.grpc.pb.h"
 #include "common/files.h"
 #include "tests/client/fake_training_service.h"
 
@@ -188,6 +190,39 @@ void ServeStopping(FakeTrainingService* service) {
   };
 }
 
+// Makes the same token for whoever asks, and knows it; what it was asked for is
+// in a file.
+class FakeAccessService : public v1::AccessService::Service {
+ public:
+  explicit FakeAccessService(const std::string& folder) : folder_(folder) {}
+
+  grpc::Status CreateToken(grpc::ServerContext*,
+                           const v1::CreateTokenRequest* request,
+                           v1::CreateTokenResponse* response) override {
+    response->set_secret(kWorkerToken);
+    const auto before = comera::ReadFile(folder_ + "/tokens");
+    const absl::Status written = comera::WriteFileAtomically(
+        folder_ + "/tokens", before.value_or("") + request->user() + "\n");
+    return written.ok() ? grpc::Status::OK
+                        : grpc::Status(grpc::StatusCode::INTERNAL, "disk");
+  }
+  grpc::Status WhoAmI(grpc::ServerContext* context, const v1::WhoAmIRequest*,
+                      v1::WhoAmIResponse* response) override {
+    const auto& metadata = context->client_metadata();
+    const auto found = metadata.find("authorization");
+    if (found == metadata.end() ||
+        found->second != std::string("Bearer ") + kWorkerToken) {
+      return grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "who?");
+    }
+    response->mutable_token()->set_worker(true);
+    return grpc::Status::OK;
+  }
+
+ private:
+  static constexpr char kWorkerToken[] = "fake-worker-token";
+  const std::string folder_;
+};
+
 std::string Flag(int argc, char** argv, const std::string& name) {
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
@@ -235,6 +270,13 @@ int main(int argc, char** argv) {
     worker->set_connected(true);
     return grpc::Status::OK;
   };
+  FakeAccessService access(folder);
+  service.others.push_back(&access);
+  const std::string token = Flag(argc, argv, "--init_admin_token_file");
+  if (!token.empty() && !comera::ReadFile(token).ok() &&
+      !comera::WriteFileAtomically(token, "fake-admin-token\n", 0600).ok()) {
+    return 1;
+  }
   const std::string address = service.Start(Flag(argc, argv, "--listen"));
   std::cerr << "serving " << address << std::endl;
   if (!comera::WriteFileAtomically(Flag(argc, argv, "--port_file"), address)

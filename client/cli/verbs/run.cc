@@ -110,6 +110,7 @@ EmbeddedCluster::Options ClusterOptions(const Arguments& arguments,
       OrElse(Absolute(given.trainer, session), found.trainer);
   options.data_dir =
       OrElse(Absolute(arguments.data_dir, session), session.env.state_folder);
+  options.own_data_dir = arguments.data_dir.empty();
   options.status_file = Absolute(arguments.status_file, session);
   options.slots = std::max(spec.resources().processes(), 1);
   options.kept_job = arguments.resume;
@@ -124,9 +125,10 @@ EmbeddedCluster::Options ClusterOptions(const Arguments& arguments,
   return options;
 }
 
-TrainingClient::Options ClientOptions() {
+TrainingClient::Options ClientOptions(const EmbeddedCluster& cluster) {
   // A coordinator that was killed is restarted within seconds.
   TrainingClient::Options options;
+  options.security = cluster.security();
   options.timeout = absl::Seconds(60);
   return options;
 }
@@ -142,13 +144,13 @@ std::string ResumeCommand(const std::string& name, int64_t processes,
 }
 
 // Has the job save its state, so that a later run can go on with it.
-void PauseJob(const std::string& address, const std::string& name,
+void PauseJob(const EmbeddedCluster& cluster, const std::string& name,
               int64_t processes, const Arguments& arguments,
               const Session& session) {
   session.Note(absl::StrCat("interrupted; saving the state of ", name));
-  TrainingClient::Options options;
+  TrainingClient::Options options = ClientOptions(cluster);
   options.timeout = kPauseTimeout;
-  auto client = TrainingClient::Connect(address, options);
+  auto client = TrainingClient::Connect(cluster.address(), options);
   absl::StatusOr<v1::Job> job = client->Pause(name, "interrupted");
   const absl::Time deadline = absl::Now() + kPauseTimeout;
   while (job.ok() && job->state() != v1::PAUSED && !IsFinal(job->state()) &&
@@ -287,13 +289,15 @@ void CancelSearch(SweepClient& sweeps, const std::string& name,
 }
 
 // Runs the job or search on the cluster; returns an exit code.
-int RunOn(const std::string& address, const JobOrSearch& spec,
+int RunOn(const EmbeddedCluster& cluster, const JobOrSearch& spec,
           const Arguments& arguments, const Session& session,
           const Interrupts& interrupts, Stopper* stopper) {
-  auto client = TrainingClient::Connect(address, ClientOptions());
-  const auto channel = OpenChannel(address, {}, grpc::ChannelArguments());
+  const TrainingClient::Options options = ClientOptions(cluster);
+  auto client = TrainingClient::Connect(cluster.address(), options);
+  const auto channel = OpenChannel(cluster.address(), cluster.security(),
+                                   grpc::ChannelArguments());
   if (!channel.ok()) return session.FailRpc(channel.status());
-  auto sweeps = std::make_unique<SweepClient>(*channel, ClientOptions());
+  auto sweeps = std::make_unique<SweepClient>(*channel, options);
   stopper->Use([&] {
     client->Stop();
     sweeps->Stop();
@@ -313,10 +317,10 @@ int RunOn(const std::string& address, const JobOrSearch& spec,
   }
   if (!interrupts.happened()) return code;
   if (!name.empty() && spec.is_search) {
-    SweepClient canceller(*channel, ClientOptions());
+    SweepClient canceller(*channel, options);
     CancelSearch(canceller, name, session);
   } else if (!name.empty()) {
-    PauseJob(address, name, std::max(spec.job.resources().processes(), 1),
+    PauseJob(cluster, name, std::max(spec.job.resources().processes(), 1),
              arguments, session);
   }
   return kExitInterrupted;
@@ -387,16 +391,20 @@ int RunInCluster(const JobOrSearch& spec, const Arguments& arguments,
                         kExitClientError);
   }
   if (session.verbose) {
-    session.Note(absl::StrCat("coordinator: ", (*cluster)->address()));
+    session.Note(absl::StrCat("coordinator: ", (*cluster)->address(),
+                              "; from another terminal: comera ls --server ",
+                              (*cluster)->address(), " --token-file ",
+                              (*cluster)->security().token_file));
   }
+  // The token itself would stay in the terminal and its records.
   if (!(*cluster)->http_address().empty()) {
-    session.Note(
-        absl::StrCat("dashboard: http://", (*cluster)->http_address(), "/"));
+    session.Note(absl::StrCat("dashboard: http://", (*cluster)->http_address(),
+                              "/ (sign in with the token in ",
+                              (*cluster)->security().token_file, ")"));
   }
   Session own = session;
   own.started_coordinator = true;
-  const int code =
-      RunOn((*cluster)->address(), spec, arguments, own, interrupts, &stopper);
+  const int code = RunOn(**cluster, spec, arguments, own, interrupts, &stopper);
   (*cluster)->Stop();
   return code;
 }
@@ -556,7 +564,7 @@ Verb RunVerb(Session* session) {
        false,
        {}},
       {"--status-file",
-       "Write pids and address there as JSON",
+       "Write pids, address and the token's file there as JSON",
        &arguments->status_file,
        false,
        {}},
