@@ -68,8 +68,7 @@ TEST(MessageTextTest, WhatTerminalsObeyIsEscaped) {
   job.set_reason("\x1b\x7f\u009b\u202e→");
   EXPECT_EQ(ToJson(job, /*one_line=*/true),
             "{\"reason\":\"\\u001b\\u007f\\u009b\\u202e→\"}\n");
-  EXPECT_EQ(ToYaml(job),
-            "---\nreason: \"\\x1b\\u007f\\x9b\\u202e→\"\n");
+  EXPECT_EQ(ToYaml(job), "---\nreason: \"\\x1b\\u007f\\x9b\\u202e→\"\n");
   job.set_reason("a\u202eb");
   EXPECT_EQ(ToYaml(job), "---\nreason: \"a\\u202eb\"\n");
 }

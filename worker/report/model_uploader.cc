@@ -177,8 +177,8 @@ absl::Status ModelUploader::Judge(const absl::Status& failed, absl::Time begin,
   }
   const absl::Time now = SteadyNow();
   absl::Duration pause = task->backoff.Next();
-  // A coordinator that is away is asked again soon. What fails otherwise gets at
-  // most half of the time, however long its files are.
+  // A coordinator that is away is asked again soon. What fails otherwise gets
+  // at most half of the time, however long its files are.
   if (!absl::IsUnavailable(failed)) pause = std::max(pause, now - begin);
   task->next_try = now + pause;
   task->full_since = absl::IsResourceExhausted(failed)

@@ -162,8 +162,7 @@ class ModelQueueTest : public ModelUploaderTest {
             end.known.Notify();
           });
     }
-    uploader_->Upload(Member(job), {folder_, "model"},
-                      {folder_, "targets"});
+    uploader_->Upload(Member(job), {folder_, "model"}, {folder_, "targets"});
   }
 
   absl::Status Await(const std::string& job) {
@@ -219,7 +218,7 @@ TEST_F(ModelQueueTest, AQuotaThatStaysFullEndsTheUpload) {
 // The attack: the worker's calls name the files of models, and nothing of a
 // call with a string that is not UTF-8 is read.
 TEST_F(ModelQueueTest, FilesWithNamesThatAreNoTextAreNoModel) {
-  std::ofstream(folder_ + "/\xff") << "w";
+  std::ofstream(model_ + "/\xff") << "w";
   Upload("jobs/a");
   EXPECT_THAT(Await("jobs/a"), StatusIs(absl::StatusCode::kFailedPrecondition,
                                         HasSubstr("characters")));
