@@ -22,6 +22,7 @@
 namespace comera::client {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -111,7 +112,10 @@ TEST_F(TrainingClientTest, GivesUpOnceTheTimeIsOver) {
   options.timeout = absl::Milliseconds(200);
   // Nothing listens on port 1.
   auto client = TrainingClient::Connect("127.0.0.1:1", options);
-  EXPECT_THAT(client->Get("jobs/a"), StatusIs(absl::StatusCode::kUnavailable));
+  // The end may come in the middle of a try.
+  EXPECT_THAT(client->Get("jobs/a").status().code(),
+              AnyOf(absl::StatusCode::kUnavailable,
+                    absl::StatusCode::kDeadlineExceeded));
 }
 
 TEST_F(TrainingClientTest, ListGoesThroughAllPages) {
