@@ -1,8 +1,10 @@
 #ifndef COMERA_SERVER_SWEEP_SWEEP_ENGINE_H_
 #define COMERA_SERVER_SWEEP_SWEEP_ENGINE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -103,6 +105,13 @@ struct SweepQuota {
   int64_t active_sweeps = 0;
 };
 
+// A page of a list of sweeps, without their runs, stages and points.
+struct SweepPage {
+  std::vector<v1::Sweep> sweeps;
+  // The rest of the list is before this serial; 0: there is no more.
+  int64_t next = 0;
+};
+
 // Decides what happens to sweeps: a state machine over requests, events of jobs
 // and time. No locks, threads, IO or clock; one thread calls it.
 //
@@ -182,10 +191,12 @@ class SweepEngine {
 
   // Null if unknown. Complete; valid until the next call that changes it.
   const v1::Sweep* Find(const std::string& name) const;
-  // Newest first, those before `serial` (0: all), at most `limit`, with their
-  // serials; without runs, stages and points.
-  std::vector<std::pair<int64_t, v1::Sweep>> List(int64_t serial,
-                                                  int limit) const;
+  // Lists the sweeps whose serial is below `before` (0: all), newest first,
+  // without those that are not `visible`, of which nothing is copied. A page
+  // has at most `limit` sweeps, and no more than `max_bytes` unless it has one
+  // sweep only.
+  SweepPage List(int64_t before, int limit, size_t max_bytes,
+                 const std::function<bool(const v1::Sweep&)>& visible) const;
   int64_t LastSequence(const std::string& name) const;
   // The kept events after `sequence`; nothing if some of them are gone.
   std::optional<std::vector<v1::SweepEvent>> EventsAfter(

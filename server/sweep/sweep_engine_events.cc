@@ -411,21 +411,6 @@ const v1::Sweep* SweepEngine::Find(const std::string& name) const {
   return it == sweeps_.end() ? nullptr : &it->second.sweep();
 }
 
-std::vector<std::pair<int64_t, v1::Sweep>> SweepEngine::List(int64_t serial,
-                                                             int limit) const {
-  std::vector<std::pair<int64_t, v1::Sweep>> sweeps;
-  auto end = serial == 0 ? by_serial_.end() : by_serial_.lower_bound(serial);
-  while (end != by_serial_.begin() && static_cast<int>(sweeps.size()) < limit) {
-    --end;
-    v1::Sweep sweep = sweeps_.at(end->second).sweep();
-    sweep.clear_runs();
-    sweep.clear_stages();
-    sweep.mutable_front()->clear_points();
-    sweeps.push_back({end->first, std::move(sweep)});
-  }
-  return sweeps;
-}
-
 int64_t SweepEngine::LastSequence(const std::string& name) const {
   const auto it = sweeps_.find(name);
   return it == sweeps_.end() ? 0 : it->second.record.last_sequence();

@@ -23,6 +23,8 @@ namespace {
 
 constexpr char kKind[] = "sweep";
 constexpr int kPage = 500;
+// Pages stay below the 4 MiB that gRPC clients take by default.
+constexpr size_t kMaxPageBytes = 2 << 20;
 // Sweeps of one user that may be planned at once.
 constexpr int kMaxPlans = 4;
 
@@ -378,23 +380,12 @@ void SweepHost::Get(std::string name, Callback<v1::Sweep> done) {
   });
 }
 
-void SweepHost::List(int64_t before_serial, int limit,
+void SweepHost::List(int64_t before, int limit,
                      std::function<bool(const v1::Sweep&)> visible,
-                     Callback<Sweeps> done) {
-  host_->loop().Post([this, before_serial, limit, visible = std::move(visible),
+                     Callback<SweepPage> done) {
+  host_->loop().Post([this, before, limit, visible = std::move(visible),
                       done = std::move(done)] {
-    Sweeps shown;
-    int64_t before = before_serial;
-    while (static_cast<int>(shown.size()) < limit) {
-      Sweeps page = engine().List(before, limit);
-      if (page.empty()) break;
-      before = page.back().first;
-      for (auto& sweep : page) {
-        if (static_cast<int>(shown.size()) == limit) break;
-        if (visible(sweep.second)) shown.push_back(std::move(sweep));
-      }
-    }
-    done(std::move(shown));
+    done(engine().List(before, limit, kMaxPageBytes, visible));
   });
 }
 

@@ -53,11 +53,11 @@ class SweepHost : public EngineHost<SweepEngine, SweepEffects>,
               std::vector<std::string> program_queues, std::string user,
               Callback<v1::Sweep> done);
   void Get(std::string name, Callback<v1::Sweep> done);
-  // Sweeps older than `before_serial` (0: all), those that are `visible`.
-  using Sweeps = std::vector<std::pair<int64_t, v1::Sweep>>;
-  void List(int64_t before_serial, int limit,
+  // SweepEngine::List. A page holds fewer sweeps than `limit` when they are
+  // large.
+  void List(int64_t before, int limit,
             std::function<bool(const v1::Sweep&)> visible,
-            Callback<Sweeps> done);
+            Callback<SweepPage> done);
   void Cancel(std::string name, std::string reason, Callback<v1::Sweep> done);
   void Delete(std::string name, StatusCallback done);
   // The points that jobs have reported so far, by `jobs/{job}`; `visible` is

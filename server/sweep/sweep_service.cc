@@ -121,17 +121,13 @@ absl::StatusOr<int64_t> ParseToken(const std::string& token) {
   return serial;
 }
 
-// The first `size` of the sweeps; a further one makes a token for the rest.
-v1::ListSweepsResponse MakePage(SweepHost::Sweeps sweeps, int size) {
-  v1::ListSweepsResponse page;
-  for (size_t i = 0; i < sweeps.size(); ++i) {
-    if (static_cast<int>(i) == size) {
-      page.set_next_page_token(Token(sweeps[i - 1].first));
-      break;
-    }
-    *page.add_sweeps() = std::move(sweeps[i].second);
+v1::ListSweepsResponse ToResponse(SweepPage page) {
+  v1::ListSweepsResponse response;
+  for (v1::Sweep& sweep : page.sweeps) {
+    *response.add_sweeps() = std::move(sweep);
   }
-  return page;
+  if (page.next > 0) response.set_next_page_token(Token(page.next));
+  return response;
 }
 
 absl::Status CheckFrontRequest(const v1::ComputeFrontRequest& request) {
@@ -216,13 +212,13 @@ grpc::ServerUnaryReactor* SweepService::ListSweeps(
         const int size =
             request->page_size() == 0 ? kDefaultPage : request->page_size();
         sweeps_->List(
-            before, size + 1,
+            before, size,
             [call](const v1::Sweep& sweep) {
               return call.Check(Permission::kView, QueueOf(sweep)).ok();
             },
-            [call, size](absl::StatusOr<SweepHost::Sweeps> sweeps) {
-              if (!sweeps.ok()) return call.Finish(sweeps.status());
-              call.Finish(MakePage(*std::move(sweeps), size));
+            [call](absl::StatusOr<SweepPage> page) {
+              if (!page.ok()) return call.Finish(page.status());
+              call.Finish(ToResponse(*std::move(page)));
             });
         return absl::OkStatus();
       });

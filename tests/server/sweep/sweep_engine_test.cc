@@ -1,5 +1,6 @@
 // Tests the sweeps' state machine with answers given by hand.
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -16,6 +17,10 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+
+constexpr size_t kAnySize = std::numeric_limits<size_t>::max();
+
+bool ShowAll(const v1::Sweep&) { return true; }
 
 v1::SweepSpec Grid(int targets, int seeds) {
   v1::SweepSpec spec;
@@ -358,14 +363,61 @@ TEST_F(SweepEngineTest, ListsNewestFirstWithoutRuns) {
   Create(Grid(1, 1));
   const std::string first = name_;
   Create(Grid(1, 2));
-  const auto list = engine_->List(0, 10);
-  ASSERT_THAT(list, SizeIs(2));
-  EXPECT_EQ(list[0].second.name(), name_);
-  EXPECT_EQ(list[0].second.runs_size(), 0);
-  EXPECT_EQ(list[0].second.counts().runs(), 2);
-  const auto rest = engine_->List(list[0].first, 10);
-  ASSERT_THAT(rest, SizeIs(1));
-  EXPECT_EQ(rest[0].second.name(), first);
+  const SweepPage list = engine_->List(0, 1, kAnySize, ShowAll);
+  ASSERT_THAT(list.sweeps, SizeIs(1));
+  EXPECT_EQ(list.sweeps[0].name(), name_);
+  EXPECT_EQ(list.sweeps[0].runs_size(), 0);
+  EXPECT_EQ(list.sweeps[0].counts().runs(), 2);
+  const SweepPage rest = engine_->List(list.next, 1, kAnySize, ShowAll);
+  ASSERT_THAT(rest.sweeps, SizeIs(1));
+  EXPECT_EQ(rest.sweeps[0].name(), first);
+  EXPECT_EQ(rest.next, 0);
+}
+
+TEST_F(SweepEngineTest, ListsShowAllButRunsStagesAndPoints) {
+  Create(Grid(2, 1));
+  End("jobs/1", v1::SUCCEEDED);
+  Point("jobs/2", 3, 9000);
+  End("jobs/2", v1::SUCCEEDED);
+  End("jobs/3", v1::SUCCEEDED);
+  v1::Sweep expected = sweep();
+  ASSERT_EQ(expected.state(), v1::Sweep::SUCCEEDED);
+  ASSERT_GT(expected.front().points_size(), 0);
+  expected.clear_runs();
+  expected.clear_stages();
+  expected.mutable_front()->clear_points();
+  const SweepPage list = engine_->List(0, 10, kAnySize, ShowAll);
+  ASSERT_THAT(list.sweeps, SizeIs(1));
+  EXPECT_EQ(list.sweeps[0].DebugString(), expected.DebugString());
+}
+
+TEST_F(SweepEngineTest, APageOfLargeSweepsEndsEarly) {
+  Create(Grid(1, 1));
+  Create(Grid(1, 1));
+  Create(Grid(1, 1));
+  const size_t one =
+      engine_->List(0, 1, kAnySize, ShowAll).sweeps[0].ByteSizeLong();
+  SweepPage page = engine_->List(0, 10, 5 * one / 2, ShowAll);
+  EXPECT_THAT(page.sweeps, SizeIs(2));
+  ASSERT_NE(page.next, 0);
+  page = engine_->List(page.next, 10, 5 * one / 2, ShowAll);
+  EXPECT_THAT(page.sweeps, SizeIs(1));
+  EXPECT_EQ(page.next, 0);
+  // However large a sweep is, a page has one.
+  EXPECT_THAT(engine_->List(0, 10, 1, ShowAll).sweeps, SizeIs(1));
+}
+
+TEST_F(SweepEngineTest, ListsHoldWhatIsVisibleOnly) {
+  Create(Grid(1, 1));
+  const std::string seen = name_;
+  Create(Grid(1, 1));
+  const auto visible = [&](const v1::Sweep& sweep) {
+    return sweep.name() == seen;
+  };
+  const SweepPage page = engine_->List(0, 1, kAnySize, visible);
+  ASSERT_THAT(page.sweeps, SizeIs(1));
+  EXPECT_EQ(page.sweeps[0].name(), seen);
+  EXPECT_EQ(page.next, 0);
 }
 
 TEST_F(SweepEngineTest, AUserHasSoManySweeps) {

@@ -335,6 +335,40 @@ TEST_F(SweepServiceTest, ListsInPages) {
             grpc::StatusCode::INVALID_ARGUMENT);
 }
 
+// The attack: a page of a thousand sweeps was a GiB, copied on the event loop.
+TEST_F(SweepServiceTest, APageOfLargeSweepsIsNoLargerThanOthers) {
+  v1::SweepSpec spec;
+  *spec.mutable_job() = TestSpec(1);
+  spec.set_max_parallel(1);
+  for (int i = 0; i < 200; ++i) {
+    v1::FieldValue& field = *spec.add_list()->add_fields();
+    field.set_path("data.code_directory.roots");
+    field.set_value(absl::StrCat("/", i, std::string(4000, 'x')));
+  }
+  std::vector<std::string> names;
+  for (int i = 0; i < 5; ++i) {
+    v1::Sweep sweep;
+    const grpc::Status status = CreateSweep(spec, &sweep);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    names.insert(names.begin(), sweep.name());
+  }
+  v1::ListSweepsRequest request;
+  request.set_page_size(1000);
+  std::vector<std::string> listed;
+  do {
+    v1::ListSweepsResponse page;
+    const grpc::Status status =
+        sweeps_->ListSweeps(Context().get(), request, &page);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_LE(page.ByteSizeLong(), (2 << 20) + 1024);
+    for (const v1::Sweep& sweep : page.sweeps()) {
+      listed.push_back(sweep.name());
+    }
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  EXPECT_EQ(listed, names);
+}
+
 TEST_F(SweepServiceTest, Complaint20_OneFrontOverJobsAndSweeps) {
   v1::Sweep sweep;
   ASSERT_TRUE(CreateSweep(TwoTargets(), &sweep).ok());
