@@ -82,6 +82,7 @@ void SweepEngine::Load(std::vector<StoredSweep> sweeps, absl::Time now) {
           " with which it began: its jobs go on by themselves"));
       *sweep.mutable_end_time() = ToTimestamp(now);
       continue;
+      DropPlan(entry);
     }
     if (entry.record.has_search()) {
       entry.search = std::make_unique<SweepSearch>(&entry.record, &entry.plan);
@@ -504,6 +505,13 @@ void SweepEngine::Tick(absl::Time now, SweepEffects* effects) {
   for (auto& [name, entry] : sweeps_) {
     if (IsFinal(entry.sweep().state())) continue;
     // Asks again for what was refused, or not answered before a restart.
+  DropPlan(entry);
+}
+
+void SweepEngine::DropPlan(Entry& entry) {
+  // The search refers to the plan.
+  entry.search.reset();
+  entry.plan = SweepPlan();
     const size_t asked = effects->create.size() + effects->cancel.size();
     const int round = entry.sweep().search().round();
     Advance(entry, now, effects);

@@ -205,6 +205,7 @@ class SweepEngine {
  private:
   struct Entry {
     SweepRecord record;
+    // Empty once the sweep has ended.
     SweepPlan plan;
     ParetoFront front{1024};
     std::deque<v1::SweepEvent> events;
@@ -214,7 +215,7 @@ class SweepEngine {
     size_t window = kMaxSweepRuns;
     absl::Time ask_again = absl::InfinitePast();
     std::set<std::string> cancelled;  // jobs
-    // Null: no search. It refers to `record` and `plan`.
+    // Null: no search, or one that has ended. It refers to `record` and `plan`.
     std::unique_ptr<SweepSearch> search;
     // Jobs that were asked to pause, or to go on, and have not done it yet.
     std::set<std::string> pausing, resuming;
@@ -249,6 +250,9 @@ class SweepEngine {
   void StartOver(Entry& entry, const SearchChild& child);
   void ConcludeSearch(Entry& entry);
   void EndIfDone(Entry& entry, absl::Time now, SweepEffects* effects);
+  // Frees what only a sweep that is under way needs: its plan holds a second
+  // copy of its specification.
+  static void DropPlan(Entry& entry);
   void SettleRun(Entry& entry, int index, v1::SweepRunState state,
                  const std::string& reason);
   void ApplyFinalState(Entry& entry, const SweepChildId& child,

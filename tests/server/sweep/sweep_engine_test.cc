@@ -1,6 +1,7 @@
 // Tests the sweeps' state machine with answers given by hand.
 #include <algorithm>
 #include <limits>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -418,6 +419,37 @@ TEST_F(SweepEngineTest, ListsHoldWhatIsVisibleOnly) {
   ASSERT_THAT(page.sweeps, SizeIs(1));
   EXPECT_EQ(page.sweeps[0].name(), seen);
   EXPECT_EQ(page.next, 0);
+}
+
+// The plan holds a second copy of the specification.
+TEST_F(SweepEngineTest, NoPlanOutlivesItsSweep) {
+  std::vector<std::weak_ptr<const v1::SweepSpec>> plans;
+  const auto create = [&] {
+    v1::CreateSweepRequest request;
+    *request.mutable_spec() = Grid(1, 1);
+    std::vector<FieldViolation> violations;
+    PlannedSweep planned = PlanNewSweep(request.spec(), context_, &violations);
+    plans.push_back(planned.plan.source);
+    SweepEffects effects;
+    const auto made =
+        engine_->Create(request, std::move(planned), "ada", now_, &effects);
+    ASSERT_OK(made);
+    name_ = made->name();
+    Take(std::move(effects));
+  };
+  create();
+  EXPECT_FALSE(plans[0].expired());
+  End("jobs/1", v1::SUCCEEDED);
+  EXPECT_EQ(sweep().state(), v1::Sweep::SUCCEEDED);
+  EXPECT_TRUE(plans[0].expired());
+  create();
+  SweepEffects effects;
+  ASSERT_OK(engine_->Cancel(name_, "", now_, &effects));
+  Take(std::move(effects));
+  EXPECT_FALSE(plans[1].expired());
+  End("jobs/2", v1::CANCELLED);
+  EXPECT_EQ(sweep().state(), v1::Sweep::CANCELLED);
+  EXPECT_TRUE(plans[1].expired());
 }
 
 TEST_F(SweepEngineTest, AUserHasSoManySweeps) {
