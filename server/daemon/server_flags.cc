@@ -86,8 +86,10 @@ void AddQuotaFlags(CLI::App& app, UserQuota& quota) {
   add("--user_jobs", quota.jobs,
       "Jobs that are not forgotten, per user, finished ones included; 0: any "
       "number");
-  add_bytes("--user_job_bytes", quota.job_bytes,
-            "Bytes of those jobs' specifications, e.g. 1Gi; 0: any number");
+  add_bytes(
+      "--user_job_bytes", quota.job_bytes,
+      "Bytes of the specifications of those jobs and of sweeps, e.g. 1Gi; "
+      "0: any number");
   add("--user_sweeps", quota.sweeps,
       "Sweeps that are not forgotten, per user; 0: any number");
   add("--user_active_sweeps", quota.active_sweeps,

@@ -455,7 +455,10 @@ void CoordinatorHost::CreateJob(PreparedJob job, Callback<v1::Job> done,
     if (stopping_) return done(StoppingError());
     const std::string& user = job.submitter().user;
     const size_t bytes = job.spec().ByteSizeLong();
-    const absl::Status room = admission_.Admit(user, bytes, QuotaOf(user));
+    const int64_t others =
+        observer_ == nullptr ? 0 : observer_->SpecBytesOf(user);
+    const absl::Status room =
+        admission_.Admit(user, bytes, QuotaOf(user), others);
     if (!room.ok()) return Submit(job, room, audit, done);
     const auto end = [this, user, bytes, done](absl::StatusOr<v1::Job> made) {
       admission_.Settle(user, bytes);

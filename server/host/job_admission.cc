@@ -41,7 +41,7 @@ absl::Status JobAdmission::CheckQueued(const std::string& user,
 }
 
 absl::Status JobAdmission::Admit(const std::string& user, size_t spec_bytes,
-                                 const UserQuota& quota) {
+                                 const UserQuota& quota, int64_t sweep_bytes) {
   RETURN_IF_ERROR(CheckQueued(user, quota));
   const JobDirectory::Use use = jobs_->UseOf(user);
   const Pending pending = PendingOf(user);
@@ -52,9 +52,9 @@ absl::Status JobAdmission::Admit(const std::string& user, size_t spec_bytes,
       quota.jobs > 0 && jobs >= quota.jobs) {
     return OverQuota(user, jobs, "jobs", quota.jobs, "user_jobs", kAdvice);
   }
-  if (const int64_t bytes = use.spec_bytes + pending.spec_bytes;
+  if (const int64_t bytes = use.spec_bytes + pending.spec_bytes + sweep_bytes;
       quota.job_bytes > 0 && bytes + added > quota.job_bytes) {
-    return OverQuota(user, bytes, "bytes of jobs' specifications",
+    return OverQuota(user, bytes, "bytes of jobs' and sweeps' specifications",
                      quota.job_bytes, "user_job_bytes", kAdvice);
   }
   Pending& one = pending_[user];

@@ -25,9 +25,10 @@ class JobAdmission {
   JobAdmission(const JobDirectory* jobs, size_t max_queued)
       : jobs_(jobs), max_queued_(max_queued) {}
 
-  // A new job whose specification has so many bytes. ResourceExhausted.
+  // A new job whose specification has so many bytes, of a user whose sweeps
+  // have `sweep_bytes` of specifications. ResourceExhausted.
   absl::Status Admit(const std::string& user, size_t spec_bytes,
-                     const UserQuota& quota);
+                     const UserQuota& quota, int64_t sweep_bytes);
   // The job is in the directory now, or will never be.
   void Settle(const std::string& user, size_t spec_bytes);
 

@@ -16,7 +16,8 @@ struct UserQuota {
   // Waiting jobs, and the part of the longest queue that they may be.
   int64_t queued_jobs = 0;
   double queue_share = 0;
-  // Jobs that are not forgotten, and the bytes of their specifications.
+  // Jobs that are not forgotten, and the bytes of their specifications and of
+  // those of the user's sweeps.
   int64_t jobs = 0;
   int64_t job_bytes = 0;
   // Sweeps that are not forgotten, and those that have not ended.

@@ -68,6 +68,7 @@ void SweepEngine::Load(std::vector<StoredSweep> sweeps, absl::Time now) {
     if (!entry.sweep().request_id().empty()) {
       requests_[entry.sweep().request_id()] = name;
     }
+    CountSpec(entry.sweep(), 1);
     RebuildFront(entry);
     v1::Sweep& sweep = entry.sweep();
     if (IsFinal(sweep.state())) continue;
@@ -81,8 +82,8 @@ void SweepEngine::Load(std::vector<StoredSweep> sweeps, absl::Time now) {
           " runs, not the ", sweep.runs_size(),
           " with which it began: its jobs go on by themselves"));
       *sweep.mutable_end_time() = ToTimestamp(now);
-      continue;
       DropPlan(entry);
+      continue;
     }
     if (entry.record.has_search()) {
       entry.search = std::make_unique<SweepSearch>(&entry.record, &entry.plan);
@@ -97,7 +98,19 @@ void SweepEngine::Load(std::vector<StoredSweep> sweeps, absl::Time now) {
   }
 }
 
+int64_t SweepEngine::SpecBytesOf(const std::string& user) const {
+  const auto it = spec_bytes_.find(user);
+  return it == spec_bytes_.end() ? 0 : it->second;
+}
+
+void SweepEngine::CountSpec(const v1::Sweep& sweep, int by) {
+  int64_t& bytes = spec_bytes_[sweep.user()];
+  bytes += by * static_cast<int64_t>(sweep.spec().ByteSizeLong());
+  if (bytes == 0) spec_bytes_.erase(sweep.user());
+}
+
 absl::Status SweepEngine::CheckQuota(const std::string& user,
+                                     int64_t spec_bytes,
                                      const SweepQuota& quota) const {
   int64_t active = 0, kept = 0, active_of_all = 0;
   for (const auto& [name, entry] : sweeps_) {
@@ -118,6 +131,12 @@ absl::Status SweepEngine::CheckQuota(const std::string& user,
   if (quota.sweeps > 0 && kept >= quota.sweeps) {
     return OverQuota(user, kept, "sweeps", quota.sweeps, "user_sweeps",
                      "delete some that have ended");
+  }
+  const int64_t used = SpecBytesOf(user) + quota.used_by_jobs;
+  if (quota.spec_bytes > 0 && used + spec_bytes > quota.spec_bytes) {
+    return OverQuota(user, used, "bytes of jobs' and sweeps' specifications",
+                     quota.spec_bytes, "user_job_bytes",
+                     "delete finished sweeps and jobs");
   }
   return absl::OkStatus();
 }
@@ -140,7 +159,10 @@ absl::StatusOr<v1::Sweep> SweepEngine::Create(
                        "\" was used for another sweep"));
     }
   }
-  if (!request.validate_only()) RETURN_IF_ERROR(CheckQuota(user, quota));
+  if (!request.validate_only()) {
+    RETURN_IF_ERROR(CheckQuota(
+        user, static_cast<int64_t>(planned.spec.ByteSizeLong()), quota));
+  }
   Entry made;
   v1::Sweep& sweep = made.sweep();
   *sweep.mutable_spec() = std::move(planned.spec);
@@ -173,6 +195,7 @@ absl::StatusOr<v1::Sweep> SweepEngine::Create(
   by_serial_[made.record.serial()] = name;
   if (!request.request_id().empty()) requests_[request.request_id()] = name;
   Entry& entry = sweeps_.emplace(name, std::move(made)).first->second;
+  CountSpec(entry.sweep(), 1);
   if (entry.record.has_search()) {
     entry.search = std::make_unique<SweepSearch>(&entry.record, &entry.plan);
   }
@@ -213,6 +236,7 @@ absl::Status SweepEngine::Delete(const std::string& name,
     return absl::FailedPreconditionError(
         absl::StrCat(name, " has not ended; cancel it first"));
   }
+  CountSpec(entry->sweep(), -1);
   by_serial_.erase(entry->record.serial());
   requests_.erase(entry->sweep().request_id());
   sweeps_.erase(name);
@@ -481,6 +505,13 @@ void SweepEngine::EndIfDone(Entry& entry, absl::Time now,
   event.mutable_state_change()->set_outcome(sweep.outcome());
   event.mutable_state_change()->set_reason(sweep.reason());
   AddEvent(entry, std::move(event), now, effects);
+  DropPlan(entry);
+}
+
+void SweepEngine::DropPlan(Entry& entry) {
+  // The search refers to the plan.
+  entry.search.reset();
+  entry.plan = SweepPlan();
 }
 
 void SweepEngine::ForgetOldSweeps(absl::Time now, SweepEffects* effects) {
@@ -505,13 +536,6 @@ void SweepEngine::Tick(absl::Time now, SweepEffects* effects) {
   for (auto& [name, entry] : sweeps_) {
     if (IsFinal(entry.sweep().state())) continue;
     // Asks again for what was refused, or not answered before a restart.
-  DropPlan(entry);
-}
-
-void SweepEngine::DropPlan(Entry& entry) {
-  // The search refers to the plan.
-  entry.search.reset();
-  entry.plan = SweepPlan();
     const size_t asked = effects->create.size() + effects->cancel.size();
     const int round = entry.sweep().search().round();
     Advance(entry, now, effects);

@@ -103,6 +103,10 @@ std::vector<StoredSweep> PlanStoredSweeps(std::vector<SweepRecord> records);
 struct SweepQuota {
   int64_t sweeps = 0;
   int64_t active_sweeps = 0;
+  // The bytes of the specifications of the user's sweeps and jobs, and those
+  // that the jobs have of them.
+  int64_t spec_bytes = 0;
+  int64_t used_by_jobs = 0;
 };
 
 // A page of a list of sweeps, without their runs, stages and points.
@@ -197,6 +201,8 @@ class SweepEngine {
   // sweep only.
   SweepPage List(int64_t before, int limit, size_t max_bytes,
                  const std::function<bool(const v1::Sweep&)>& visible) const;
+  // The bytes of the specifications of the user's sweeps.
+  int64_t SpecBytesOf(const std::string& user) const;
   int64_t LastSequence(const std::string& name) const;
   // The kept events after `sequence`; nothing if some of them are gone.
   std::optional<std::vector<v1::SweepEvent>> EventsAfter(
@@ -229,8 +235,11 @@ class SweepEngine {
     const v1::Sweep& sweep() const { return record.sweep(); }
   };
 
-  absl::Status CheckQuota(const std::string& user,
+  // `spec_bytes`: those of the new sweep.
+  absl::Status CheckQuota(const std::string& user, int64_t spec_bytes,
                           const SweepQuota& quota) const;
+  // The sweep is kept from now on (by: 1), or no longer (-1).
+  void CountSpec(const v1::Sweep& sweep, int by);
   static void MakeChildren(Entry& entry);
   // Starts, cancels and ends what is due.
   void Advance(Entry& entry, absl::Time now, SweepEffects* effects);
@@ -292,6 +301,9 @@ class SweepEngine {
   std::map<std::string, Entry> sweeps_;
   std::map<int64_t, std::string> by_serial_;
   std::map<std::string, std::string> requests_;
+  // The bytes of the specifications of each user's sweeps; users without sweeps
+  // have no entry.
+  std::map<std::string, int64_t> spec_bytes_;
   // Jobs of sweeps that are under way.
   std::map<std::string, SweepChildId> jobs_;
   absl::Time next_expiry_ = absl::InfinitePast();

@@ -243,6 +243,10 @@ absl::Status SweepHost::CheckMayDelete(const v1::Job& job) const {
                    ", which has not finished; cancel that first"));
 }
 
+int64_t SweepHost::SpecBytesOf(const std::string& user) const {
+  return engine().SpecBytesOf(user);
+}
+
 void SweepHost::CatchUp(const std::string& job) {
   const std::optional<int64_t> known = engine().JobSequence(job);
   if (!known || !catching_up_.insert({job, *known}).second) return;
@@ -344,8 +348,10 @@ void SweepHost::Create(v1::CreateSweepRequest request, PlannedSweep planned,
           RETURN_IF_ERROR(host_->engine().CheckLetsUsersRunPrograms(queue));
         }
         const UserQuota quota = host_->QuotaOf(user);
-        return engine->Create(request, std::move(*shared), user, now, effects,
-                              {quota.sweeps, quota.active_sweeps});
+        return engine->Create(
+            request, std::move(*shared), user, now, effects,
+            {quota.sweeps, quota.active_sweeps, quota.job_bytes,
+             host_->directory().UseOf(user).spec_bytes});
       },
       std::move(done));
 }

@@ -92,6 +92,7 @@ class SweepHost : public EngineHost<SweepEngine, SweepEffects>,
   void OnJobEvent(const v1::JobEvent& event) override;
   void OnTick(absl::Time now) override;
   absl::Status CheckMayDelete(const v1::Job& job) const override;
+  int64_t SpecBytesOf(const std::string& user) const override;
 
   // EngineHost.
   StoreBatch ToBatch(const SweepEffects& effects) const override;

@@ -383,6 +383,24 @@ TEST_F(QuotaTest, TheirSpecificationsCountInBytes) {
   EXPECT_EQ(CreateAs(alice_).error_code(), Code::OK);
 }
 
+TEST_F(QuotaTest, SpecificationsOfSweepsCountToo) {
+  quota().job_bytes = 60000;
+  Begin();
+  v1::SweepSpec large = Seeds(2);
+  v1::CodeDirectory& code =
+      *large.mutable_job()->mutable_data()->mutable_code_directory();
+  for (int i = 0; i < 10; ++i) code.add_roots("/" + std::string(4000, 'y'));
+  // Its jobs have no room beside it, and wait.
+  v1::Sweep sweep;
+  ASSERT_EQ(SweepAs(alice_, large, &sweep).error_code(), Code::OK);
+  EXPECT_EQ(SweepAs(alice_, large, &sweep).error_code(),
+            Code::RESOURCE_EXHAUSTED);
+  grpc::Status status = CreateAs(alice_, nullptr, large.job());
+  EXPECT_EQ(status.error_code(), Code::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("--user_job_bytes"));
+  EXPECT_EQ(SweepAs(bob_, large, &sweep).error_code(), Code::OK);
+}
+
 // Requests that are on their way into the store together are counted together.
 TEST_F(QuotaTest, ABurstIsNoWayAroundALimit) {
   quota().queued_jobs = 3;
