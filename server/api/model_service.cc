@@ -56,7 +56,7 @@ grpc::ServerUnaryReactor* ModelService::ListModels(
   return ServeUnary(
       access_, context, response,
       [&](const UnaryCall<v1::ListModelsResponse>& call) {
-        host_->loop().Post([=] {
+        lists_.Post([=] {
           call.Finish(comera::server::ListModels(
               host_->directory(), *request, [&](const v1::Job& job) {
                 return call.Check(Permission::kView, job.spec().queue()).ok();

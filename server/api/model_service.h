@@ -12,6 +12,7 @@
 #include "server/auth/ticket_office.h"
 #include "server/auth/unary_call.h"
 #include "server/host/coordinator_host.h"
+#include "server/runtime/event_loop.h"
 
 namespace comera::server {
 
@@ -91,6 +92,8 @@ class ModelService : public v1::ModelService::CallbackService {
   const std::shared_ptr<WorkerTexts> texts_;
   const std::shared_ptr<RunningTexts> running_texts_ =
       std::make_shared<RunningTexts>();
+  // Runs lists, each of which may look at all jobs.
+  EventLoop lists_;
 };
 
 }  // namespace comera::server

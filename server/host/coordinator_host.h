@@ -202,7 +202,7 @@ class CoordinatorHost : public EngineHost<Coordinator, Effects> {
   // How far the clock led at the start, if it was not believed (ClockTrust).
   absl::Duration clock_lead_at_start() const { return clock_lead_at_start_; }
 
-  // Loop only.
+  // Loop only, but for functions of the directory that say otherwise.
   const JobDirectory& directory() const { return directory_; }
   UserQuota QuotaOf(const std::string& user) const {
     return quotas_ == nullptr ? UserQuota() : quotas_(user);

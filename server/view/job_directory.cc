@@ -172,10 +172,25 @@ std::optional<JobDirectory::Entry> JobDirectory::GetEntry(
 
 void JobDirectory::ForEachNewest(
     int64_t serial, const std::function<bool(const Entry&)>& visit) const {
-  auto it = by_serial_.upper_bound(serial);
-  while (it != by_serial_.begin()) {
-    if (!visit(*(--it)->second)) return;
-  }
+  // No serial follows it.
+  constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
+  int64_t next = serial == kLast ? kLast : serial + 1;
+  std::vector<Entry> entries;
+  do {
+    entries.clear();
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      auto it = by_serial_.lower_bound(next);
+      for (int i = 0; i < kScan && it != by_serial_.begin(); ++i) {
+        --it;
+        entries.push_back(*it->second);
+      }
+      if (!entries.empty()) next = it->first;
+    }
+    for (const Entry& entry : entries) {
+      if (!visit(entry)) return;
+    }
+  } while (!entries.empty());
 }
 
 absl::StatusOr<v1::ListJobsResponse> JobDirectory::List(

@@ -20,9 +20,9 @@
 namespace comera::server {
 
 // The jobs as the store has them: all that clients are shown. Never ahead of
-// the disk. The event loop owns it and alone changes it; Get(), GetEntry() and
-// List() may be called from any thread, so that those who ask for jobs wait for
-// nobody.
+// the disk. The event loop owns it and alone changes it; Get(), GetEntry(),
+// ForEachNewest() and List() may be called from any thread, so that those who
+// ask for jobs wait for nobody.
 class JobDirectory {
  public:
   struct Entry {
@@ -72,7 +72,8 @@ class JobDirectory {
   std::optional<Entry> GetEntry(const std::string& name) const;
 
   void ForEach(const std::function<void(const v1::Job&)>& visit) const;
-  // Newest first, from the job of this serial on, until `visit` says false.
+  // Newest first, from the job of this serial on, until `visit` says false. On
+  // any thread; jobs that change meanwhile may be seen as they were.
   void ForEachNewest(int64_t serial,
                      const std::function<bool(const Entry&)>& visit) const;
 

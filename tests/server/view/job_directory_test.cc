@@ -5,6 +5,8 @@
 #include <chrono>
 #include <deque>
 #include <iostream>
+#include <limits>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_matchers.h"
@@ -142,6 +144,49 @@ TEST_F(JobDirectoryTest, CountsWhatEachUserHas) {
   EXPECT_EQ(directory_.UseOf("ada").jobs, 0);
   EXPECT_EQ(directory_.UseOf("ada").spec_bytes, 0);
   EXPECT_EQ(directory_.model_bytes(), 0);
+}
+
+TEST_F(JobDirectoryTest, EveryJobIsVisitedFromTheNewestOn) {
+  // More than are looked at while the mutex is held.
+  for (int i = 1; i <= 1200; ++i) Add(absl::StrCat(i));
+  Put();
+  int64_t expected = 1200;
+  const auto visit = [&](const JobDirectory::Entry& entry) {
+    EXPECT_EQ(entry.serial, expected--);
+    return true;
+  };
+  directory_.ForEachNewest(std::numeric_limits<int64_t>::max(), visit);
+  EXPECT_EQ(expected, 0);
+  expected = 700;
+  directory_.ForEachNewest(700, visit);
+  EXPECT_EQ(expected, 0);
+  int visited = 0;
+  directory_.ForEachNewest(
+      1200, [&](const JobDirectory::Entry&) { return ++visited < 600; });
+  EXPECT_EQ(visited, 600);
+}
+
+// Finds a race where the directory has one, under a sanitizer.
+TEST_F(JobDirectoryTest, JobsMayChangeWhileTheyAreVisited) {
+  for (int i = 1; i <= 700; ++i) Add(absl::StrCat(i));
+  Put();
+  std::thread reader([&] {
+    for (int i = 0; i < 20; ++i) {
+      int seen = 0;
+      directory_.ForEachNewest(std::numeric_limits<int64_t>::max(),
+                               [&](const JobDirectory::Entry& entry) {
+                                 EXPECT_THAT(entry.job->name(),
+                                             HasSubstr("jobs/"));
+                                 ++seen;
+                                 return true;
+                               });
+      EXPECT_GE(seen, 600);
+    }
+  });
+  for (int i = 1; i <= 100; ++i) directory_.Remove(absl::StrCat("jobs/", i));
+  for (int i = 701; i <= 800; ++i) Add(absl::StrCat(i));
+  Put();
+  reader.join();
 }
 
 TEST_F(JobDirectoryTest, TokensBelongToTheirFilter) {
