@@ -136,6 +136,9 @@ grpc::ServerUnaryReactor* ModelService::DeleteModelAlias(
   return ServeUnary(
       access_, context, response,
       [&](const UnaryCall<v1::DeleteModelAliasResponse>& call) {
+        // Whoever may use no queue has no model, and need not be told which
+        // aliases there are.
+        RETURN_IF_ERROR(call.Check(Permission::kUse));
         RETURN_IF_ERROR(CheckAlias("name", request->name()));
         host_->CommitThenReply<v1::Job>(
             [=, alias = request->name()](

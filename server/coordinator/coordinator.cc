@@ -546,7 +546,7 @@ absl::StatusOr<v1::Job> Coordinator::PinModel(const std::string& name,
 }
 
 const v1::Job* Coordinator::FindModelAlias(const std::string& alias) const {
-  const JobEntry* const entry = FindAlias(alias, jobs_);
+  const JobEntry* const entry = jobs_.FindAlias(alias);
   return entry == nullptr ? nullptr : &entry->job();
 }
 

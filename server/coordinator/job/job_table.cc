@@ -29,8 +29,24 @@ JobEntry* JobTable::FindAttempt(const std::string& name, int64_t attempt) {
              : nullptr;
 }
 
+const JobEntry* JobTable::FindAlias(const std::string& alias) const {
+  auto it = aliases_.find(alias);
+  return it == aliases_.end() ? nullptr : Find(it->second);
+}
+
+void JobTable::NoteAlias(const std::string& alias, const JobEntry* job) {
+  if (job == nullptr) {
+    aliases_.erase(alias);
+  } else {
+    aliases_[alias] = job->name();
+  }
+}
+
 JobEntry* JobTable::Add(JobRecord record) {
   const std::string name = record.job().name();
+  for (const v1::Artifact& model : record.job().models()) {
+    for (const std::string& alias : model.aliases()) aliases_[alias] = name;
+  }
   if (!record.job().request_id().empty()) {
     requests_[record.job().request_id()] = name;
   }
@@ -42,6 +58,11 @@ void JobTable::Remove(const std::string& name) {
   auto it = jobs_.find(name);
   if (it == jobs_.end()) return;
   requests_.erase(it->second.job().request_id());
+  for (const v1::Artifact& model : it->second.job().models()) {
+    for (const std::string& alias : model.aliases()) {
+      if (FindAlias(alias) == &it->second) aliases_.erase(alias);
+    }
+  }
   jobs_.erase(it);
 }
 

@@ -12,8 +12,8 @@
 
 namespace comera::server {
 
-// All jobs by name and by request, and the unfinished ones by state. Pointers
-// stay valid. Not thread-safe.
+// All jobs by name, by request and by the aliases of their models, and the
+// unfinished ones by state. Pointers stay valid. Not thread-safe.
 class JobTable {
  public:
   // Null if unknown.
@@ -22,6 +22,11 @@ class JobTable {
   const JobEntry* FindRequest(const std::string& request_id) const;
   // The active job of that name, if this is its current attempt; else null.
   JobEntry* FindAttempt(const std::string& name, int64_t attempt);
+  // The job of the model that the alias stands for; null: of none.
+  const JobEntry* FindAlias(const std::string& alias) const;
+  // The alias stands for a model of this job, or for none (null).
+  // Who changes a model's aliases says so here.
+  void NoteAlias(const std::string& alias, const JobEntry* job);
   JobEntry* Add(JobRecord record);
   // The job must have ended.
   void Remove(const std::string& name);
@@ -34,6 +39,7 @@ class JobTable {
   std::map<std::string, JobEntry> jobs_;
   // Names of jobs.
   std::map<std::string, std::string> requests_;
+  std::map<std::string, std::string> aliases_;
   JobIndex index_;
   int64_t last_serial_ = 0;
 };

@@ -37,7 +37,7 @@ bool Has(const v1::Artifact& model, const std::string& alias) {
 // Removes the alias from the model that has it, and returns that model's job.
 // Null: no model has it.
 JobEntry* Detach(const std::string& alias, JobTable* jobs, Operation* op) {
-  const JobEntry* const holder = FindAlias(alias, *jobs);
+  const JobEntry* const holder = jobs->FindAlias(alias);
   if (holder == nullptr) return nullptr;
   JobEntry* const found = jobs->Find(holder->name());
   for (v1::Artifact& model : *found->mutable_job().mutable_models()) {
@@ -45,6 +45,7 @@ JobEntry* Detach(const std::string& alias, JobTable* jobs, Operation* op) {
     auto& all = *model.mutable_aliases();
     all.erase(std::find(all.begin(), all.end(), alias));
   }
+  jobs->NoteAlias(alias, nullptr);
   found->MarkChanged(op);
   return found;
 }
@@ -62,18 +63,6 @@ absl::Status CheckMayGo(const v1::Artifact& model) {
                      "; remove it, or let it stand for another model, first"));
   }
   return absl::OkStatus();
-}
-
-const JobEntry* FindAlias(const std::string& alias, const JobTable& jobs) {
-  for (const auto& [name, entry] : jobs.jobs()) {
-    const auto& models = entry.job().models();
-    if (std::any_of(
-            models.begin(), models.end(),
-            [&](const v1::Artifact& model) { return Has(model, alias); })) {
-      return &entry;
-    }
-  }
-  return nullptr;
 }
 
 bool KeepsModels(const v1::Job& job) {
@@ -103,6 +92,7 @@ absl::StatusOr<JobEntry*> SetAlias(const std::string& alias,
   }
   Detach(alias, jobs, op);
   found.model->add_aliases(alias);
+  jobs->NoteAlias(alias, found.entry);
   std::sort(found.model->mutable_aliases()->begin(),
             found.model->mutable_aliases()->end());
   found.entry->MarkChanged(op);

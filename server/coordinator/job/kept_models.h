@@ -23,9 +23,6 @@ bool KeepsModels(const v1::Job& job);
 absl::StatusOr<JobEntry*> SetPinned(const std::string& model, bool pinned,
                                     JobTable* jobs, Operation* op);
 
-// The job of the model that the alias stands for; null: of none.
-const JobEntry* FindAlias(const std::string& alias, const JobTable& jobs);
-
 // Lets the alias, a valid name, stand for the model, and for no other any more;
 // returns the model's job. NotFound; ResourceExhausted: the model has too many.
 absl::StatusOr<JobEntry*> SetAlias(const std::string& alias,

@@ -40,6 +40,23 @@ TEST(JobTableTest, FindsARequestUntilItsJobIsRemoved) {
   EXPECT_THAT(jobs.Find("jobs/a"), IsNull());
 }
 
+TEST(JobTableTest, FindsTheJobOfAnAliasUntilItIsRemoved) {
+  JobTable jobs;
+  JobRecord record = Queued("jobs/a", 1, 0);
+  record.mutable_job()->set_state(v1::SUCCEEDED);
+  record.mutable_job()->add_models()->add_aliases("models/m@stored");
+  JobEntry* const a = jobs.Add(std::move(record));
+  JobEntry* const b = jobs.Add(Queued("jobs/b", 2, 0));
+  EXPECT_EQ(jobs.FindAlias("models/m@stored"), a);
+  EXPECT_THAT(jobs.FindAlias("models/m@new"), IsNull());
+  jobs.NoteAlias("models/m@new", b);
+  EXPECT_EQ(jobs.FindAlias("models/m@new"), b);
+  jobs.NoteAlias("models/m@new", nullptr);
+  EXPECT_THAT(jobs.FindAlias("models/m@new"), IsNull());
+  jobs.Remove("jobs/a");
+  EXPECT_THAT(jobs.FindAlias("models/m@stored"), IsNull());
+}
+
 TEST(JobTableTest, FindsOnlyTheCurrentAttemptOfAnActiveJob) {
   JobTable jobs;
   JobRecord record = Queued("jobs/a", 1, 0);
