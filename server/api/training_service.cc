@@ -61,10 +61,7 @@ grpc::ServerUnaryReactor* TrainingService::CreateJob(
         RETURN_IF_ERROR(caller.Check(Permission::kUse, job.spec().queue()));
         job.set_administers(
             caller.Check(Permission::kAdminister, job.spec().queue()).ok());
-        if (request->validate_only()) {
-          ForecastJob(job, call);
-          return absl::OkStatus();
-        }
+        if (request->validate_only()) return ForecastJob(job, call);
         RETURN_IF_ERROR(caller.ChargeSubmission());
         host_->CreateJob(
             job, call,
@@ -73,10 +70,15 @@ grpc::ServerUnaryReactor* TrainingService::CreateJob(
       });
 }
 
-void TrainingService::ForecastJob(const PreparedJob& job,
-                                  const UnaryCall<v1::Job>& call) {
+absl::Status TrainingService::ForecastJob(const PreparedJob& job,
+                                          const UnaryCall<v1::Job>& call) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<QueryPlaces::Place> place,
+                   passes_.Take(call.caller()->user()));
   host_->CheckDatasets(job.spec(), [=](const absl::Status& status) {
-    if (!status.ok()) return call.Finish(status);
+    if (!status.ok()) {
+      place->Leave();
+      return call.Finish(status);
+    }
     *call.response().mutable_spec() = job.spec();
     host_->RunQuery<v1::Forecast>(
         [job](const Coordinator& coordinator,
@@ -84,13 +86,15 @@ void TrainingService::ForecastJob(const PreparedJob& job,
           RETURN_IF_ERROR(coordinator.CheckMayRun(job.spec(), job.submitter()));
           return coordinator.Forecast(job.spec(), job.submitter().user, now);
         },
-        [call](absl::StatusOr<v1::Forecast> forecast) {
+        [place, call](absl::StatusOr<v1::Forecast> forecast) {
+          place->Leave();
           if (forecast.ok()) {
             *call.response().mutable_forecast() = *std::move(forecast);
           }
           call.Finish(forecast.status());
         });
   });
+  return absl::OkStatus();
 }
 
 grpc::ServerUnaryReactor* TrainingService::GetJob(

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "comera/v1/training_service.grpc.pb.h"
+#include "server/api/query_places.h"
 #include "server/auth/access.h"
 #include "server/auth/ticket_office.h"
 #include "server/auth/unary_call.h"
@@ -96,7 +97,9 @@ class TrainingService : public v1::TrainingService::CallbackService {
                         std::function<void()> resume);
   // Checks the job's datasets, then answers with its spec and with what would
   // become of it.
-  void ForecastJob(const PreparedJob& job, const UnaryCall<v1::Job>& call);
+  // ResourceExhausted: QueryPlaces::Take.
+  absl::Status ForecastJob(const PreparedJob& job,
+                           const UnaryCall<v1::Job>& call);
   // Takes out the names of jobs that the caller may not see, and counts them.
   // On the loop.
   void HideJobs(const Caller& caller, v1::WorkerSummary* worker) const;
@@ -109,6 +112,8 @@ class TrainingService : public v1::TrainingService::CallbackService {
   AccessControl* const access_;
   const TicketOffice* const tickets_;
   SeriesReader series_;
+  // Places for what needs a pass of the scheduler: explanations and forecasts.
+  QueryPlaces passes_;
   // Runs lists, which take some milliseconds each.
   EventLoop lists_;
 };

@@ -1,8 +1,11 @@
 // Serves the rest of TrainingService: pausing, deleting, explaining, and
 // workers.
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "server/api/training_service.h"
 #include "server/auth/unary_call.h"
@@ -96,13 +99,22 @@ grpc::ServerUnaryReactor* TrainingService::ExplainJob(
       access_, context, response,
       [&](const UnaryCall<v1::JobExplanation>& call) {
         RETURN_IF_ERROR(CheckJobName(request->name()));
+        // A job's queue does not change, so what is found holds later.
+        const std::optional<JobDirectory::Entry> entry =
+            host_->FindJob(request->name());
+        if (!entry) {
+          return absl::NotFoundError(absl::StrCat("no job ", request->name()));
+        }
+        RETURN_IF_ERROR(
+            call.Check(Permission::kView, entry->job->spec().queue()));
+        ASSIGN_OR_RETURN(const std::shared_ptr<QueryPlaces::Place> place,
+                         passes_.Take(call.caller()->user()));
         host_->RunQuery<v1::JobExplanation>(
             [caller = call.caller(), name = request->name()](
                 const Coordinator& coordinator,
                 absl::Time now) -> absl::StatusOr<v1::JobExplanation> {
               ASSIGN_OR_RETURN(v1::JobExplanation found,
                                coordinator.Explain(name, now));
-              RETURN_IF_ERROR(caller->Check(Permission::kView, found.queue()));
               // The jobs ahead are counted for everybody, and named to those
               // who may see them.
               for (v1::JobAhead& ahead : *found.mutable_ahead()) {
@@ -112,7 +124,10 @@ grpc::ServerUnaryReactor* TrainingService::ExplainJob(
               }
               return found;
             },
-            call);
+            [place, call](absl::StatusOr<v1::JobExplanation> found) {
+              place->Leave();
+              call.Finish(std::move(found));
+            });
         return absl::OkStatus();
       });
 }
