@@ -56,8 +56,12 @@ grpc::ServerUnaryReactor* QueueService::ListQueues(
       [&](const UnaryCall<v1::ListQueuesResponse>& call) {
         RETURN_IF_ERROR(call.Check(Permission::kView));
         host_->RunQuery<v1::ListQueuesResponse>(
-            [copy = *request](const Coordinator& coordinator, absl::Time) {
-              return coordinator.ListQueues(copy);
+            [call, copy = *request](const Coordinator& coordinator,
+                                    absl::Time) {
+              return coordinator.ListQueues(
+                  copy, [&](const std::string& queue) {
+                    return call.Check(Permission::kView, queue).ok();
+                  });
             },
             call);
         return absl::OkStatus();

@@ -182,8 +182,9 @@ class Coordinator {
     return queue_directory_.Get(name);
   }
   absl::StatusOr<v1::ListQueuesResponse> ListQueues(
-      const v1::ListQueuesRequest& request) const {
-    return queue_directory_.List(request);
+      const v1::ListQueuesRequest& request,
+      const QueueDirectory::Filter& visible) const {
+    return queue_directory_.List(request, visible);
   }
 
   // PermissionDenied: the job has a program, and the submitter may not run

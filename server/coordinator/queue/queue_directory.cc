@@ -48,7 +48,7 @@ absl::StatusOr<v1::Queue> QueueDirectory::Get(const std::string& name) const {
 }
 
 absl::StatusOr<v1::ListQueuesResponse> QueueDirectory::List(
-    const v1::ListQueuesRequest& request) const {
+    const v1::ListQueuesRequest& request, const Filter& visible) const {
   if (request.page_size() < 0 || request.page_size() > kMaxPage) {
     return absl::InvalidArgumentError(
         absl::StrCat("page_size: must be 0 to ", kMaxPage));
@@ -62,6 +62,7 @@ absl::StatusOr<v1::ListQueuesResponse> QueueDirectory::List(
   v1::ListQueuesResponse response;
   auto it = queues_->queues().upper_bound(request.page_token());
   for (; it != queues_->queues().end(); ++it) {
+    if (!visible(it->first)) continue;
     if (response.queues_size() == size) {
       response.set_next_page_token(
           *ParseQueueName(response.queues(size - 1).name()));

@@ -1,6 +1,7 @@
 #ifndef COMERA_SERVER_COORDINATOR_QUEUE_QUEUE_DIRECTORY_H_
 #define COMERA_SERVER_COORDINATOR_QUEUE_QUEUE_DIRECTORY_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,11 @@ class QueueDirectory {
       : jobs_(jobs), queues_(queues) {}
 
   absl::StatusOr<v1::Queue> Get(const std::string& name) const;
+  // Whether the asker may see the queue of this id.
+  using Filter = std::function<bool(const std::string& queue)>;
+  // The queues that are `visible`.
   absl::StatusOr<v1::ListQueuesResponse> List(
-      const v1::ListQueuesRequest& request) const;
+      const v1::ListQueuesRequest& request, const Filter& visible) const;
   // FailedPrecondition: the queue has unfinished jobs.
   absl::Status CheckUnused(const std::string& name) const;
   // Adds the numbers of jobs and processes.

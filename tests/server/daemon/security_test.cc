@@ -329,6 +329,34 @@ TEST_F(SecurityTest, AFloodOfRefusalsDoesNotFillTheDisk) {
   EXPECT_EQ(Audit(root, request)[0].suppressed(), 100);
 }
 
+TEST_F(SecurityTest, QueuesAreListedToThoseWhoMaySeeThem) {
+  const std::string root = Token("", "root", v1::ROLE_ADMIN);
+  const std::string bob =
+      Token(root, "bob", v1::ROLE_UNSPECIFIED, {{"fast", v1::ROLE_USER}});
+  const std::string eve = Token(root, "eve", v1::ROLE_VIEWER);
+  const auto queues = v1::QueueService::NewStub(channel_);
+  for (const char* id : {"slow", "fast"}) {
+    v1::CreateQueueRequest request;
+    request.set_queue_id(id);
+    v1::Queue queue;
+    ASSERT_TRUE(queues->CreateQueue(As(root).get(), request, &queue).ok());
+  }
+  const auto list = [&](const std::string& secret) {
+    v1::ListQueuesResponse response;
+    const grpc::Status status = queues->ListQueues(
+        As(secret).get(), v1::ListQueuesRequest(), &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    std::vector<std::string> names;
+    for (const v1::Queue& queue : response.queues()) {
+      names.push_back(queue.name());
+    }
+    return names;
+  };
+  EXPECT_THAT(list(bob), testing::ElementsAre("queues/fast"));
+  EXPECT_THAT(list(eve), testing::ElementsAre("queues/default", "queues/fast",
+                                              "queues/slow"));
+}
+
 TEST_F(SecurityTest, LimitsSayWhenToComeBack) {
   options_.security.limits.submissions_per_second = 1;
   options_.security.limits.submission_burst = 2;

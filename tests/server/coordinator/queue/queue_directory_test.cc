@@ -11,6 +11,8 @@ namespace {
 
 using ::testing::SizeIs;
 
+bool ShowAll(const std::string&) { return true; }
+
 class QueueDirectoryTest : public ::testing::Test {
  protected:
   CoordinatorParts parts_;
@@ -48,16 +50,39 @@ TEST_F(QueueDirectoryTest, ListsPageByPage) {
   }
   v1::ListQueuesRequest request;
   request.set_page_size(2);
-  v1::ListQueuesResponse page = *directory_.List(request);
+  v1::ListQueuesResponse page = *directory_.List(request, ShowAll);
   EXPECT_THAT(page.queues(), SizeIs(2));
   request.set_page_token(page.next_page_token());
-  page = *directory_.List(request);
+  page = *directory_.List(request, ShowAll);
   ASSERT_THAT(page.queues(), SizeIs(1));
   EXPECT_EQ(page.queues(0).name(), "queues/default");
   EXPECT_EQ(page.next_page_token(), "");
   request.set_page_size(-1);
-  EXPECT_THAT(directory_.List(request),
+  EXPECT_THAT(directory_.List(request, ShowAll),
               StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(QueueDirectoryTest, PagesHoldWhatIsVisibleOnly) {
+  std::vector<Document> documents;
+  for (const char* id : {"a", "b", "c"}) {
+    v1::CreateQueueRequest request;
+    request.set_queue_id(id);
+    ASSERT_OK(parts_.queues.Create(request, parts_.now, &documents));
+  }
+  const auto visible = [](const std::string& queue) {
+    return queue == "b" || queue == "c";
+  };
+  v1::ListQueuesRequest request;
+  request.set_page_size(1);
+  v1::ListQueuesResponse page = *directory_.List(request, visible);
+  ASSERT_THAT(page.queues(), SizeIs(1));
+  EXPECT_EQ(page.queues(0).name(), "queues/b");
+  request.set_page_token(page.next_page_token());
+  page = *directory_.List(request, visible);
+  ASSERT_THAT(page.queues(), SizeIs(1));
+  EXPECT_EQ(page.queues(0).name(), "queues/c");
+  // What follows is not visible, and nothing tells of it.
+  EXPECT_EQ(page.next_page_token(), "");
 }
 
 }  // namespace
