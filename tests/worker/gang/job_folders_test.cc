@@ -97,7 +97,8 @@ TEST_F(JobFoldersTest, ProgramsDoNotGetTheDataOfOthers) {
   EXPECT_THAT(folders_.WritableFolders(rank_), Contains(cache));
   rank_.mutable_spec()->mutable_program();
   EXPECT_THAT(folders_.WritableFolders(rank_),
-              AllOf(Contains(folders_.Work("jobs/a")), Not(Contains(cache))));
+              AllOf(Contains(folders_.Work("jobs/a").ToString()),
+                    Not(Contains(cache))));
 }
 
 TEST_F(JobFoldersTest, TheDeviceIsThatOfTheSlot) {
