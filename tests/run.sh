@@ -27,7 +27,7 @@
 # COMERA_OLDER_PROGRAMS names a folder with the programs of an earlier version
 # (comera, comera-server, comera-worker, comera-trainer), which tests/e2e/upgrade.sh
 # then runs beside these. Default: those that an earlier run at one of the last
-# 20 commits kept in ~/.cache/comera/programs; without any, that is skipped.
+# 200 commits kept in ~/.cache/comera/programs; without any, that is skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -156,7 +156,7 @@ kept=${XDG_CACHE_HOME:-$HOME/.cache}/comera/programs
 if [ ${#flags[@]} -eq 0 ]; then
   older=${COMERA_OLDER_PROGRAMS:-}
   if [ -z "$older" ]; then
-    for commit in $(git rev-list --max-count=20 HEAD^ 2>/dev/null || true); do
+    for commit in $(git rev-list --max-count=200 HEAD^ 2>/dev/null || true); do
       [ -d "$kept/$commit" ] && older=$kept/$commit && break
     done
   fi
