@@ -49,8 +49,8 @@ class ModelUploader {
     absl::Duration max_backoff = absl::Seconds(5);
     // The limit for one file.
     absl::Duration timeout = absl::Minutes(5);
-    // For how long a model is sent again for which there is no room, because
-    // its job keeps its slot that long.
+    // A model that finds no room is sent again for so long. Its job keeps its
+    // slot meanwhile.
     absl::Duration full_patience = absl::Hours(8);
   };
 

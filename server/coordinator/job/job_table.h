@@ -24,8 +24,8 @@ class JobTable {
   JobEntry* FindAttempt(const std::string& name, int64_t attempt);
   // The job of the model that the alias stands for; null: of none.
   const JobEntry* FindAlias(const std::string& alias) const;
-  // The alias stands for a model of this job, or for none (null).
-  // Who changes a model's aliases says so here.
+  // The alias now stands for a model of this job, or for none (null). To be
+  // called with every change of a model's aliases.
   void NoteAlias(const std::string& alias, const JobEntry* job);
   JobEntry* Add(JobRecord record);
   // The job must have ended.
