@@ -129,21 +129,24 @@ grpc::ServerUnaryReactor* TrainingService::ListJobs(
                     });
 }
 
+absl::StatusOr<JobDirectory::Entry> TrainingService::FindVisible(
+    const std::string& name, const Caller& caller) const {
+  RETURN_IF_ERROR(CheckJobName(name));
+  const std::optional<JobDirectory::Entry> entry = host_->FindJob(name);
+  if (!entry) return absl::NotFoundError(absl::StrCat("no job ", name));
+  RETURN_IF_ERROR(caller.Check(Permission::kView, entry->job->spec().queue()));
+  return *entry;
+}
+
 grpc::ServerUnaryReactor* TrainingService::ReadSeries(
     grpc::CallbackServerContext* context, const v1::ReadSeriesRequest* request,
     v1::JobSeries* response) {
   return ServeUnary(
       access_, context, response, [&](const UnaryCall<v1::JobSeries>& call) {
-        RETURN_IF_ERROR(CheckJobName(request->name()));
         RETURN_IF_ERROR(CheckSeriesRequest(*request));
-        const std::optional<JobDirectory::Entry> entry =
-            host_->FindJob(request->name());
-        if (!entry) {
-          return absl::NotFoundError(absl::StrCat("no job ", request->name()));
-        }
-        RETURN_IF_ERROR(
-            call.Check(Permission::kView, entry->job->spec().queue()));
-        series_.Read(*request, entry->last_sequence, call);
+        ASSIGN_OR_RETURN(const JobDirectory::Entry entry,
+                         FindVisible(request->name(), *call.caller()));
+        series_.Read(*request, entry.last_sequence, call);
         return absl::OkStatus();
       });
 }

@@ -89,6 +89,11 @@ class TrainingService : public v1::TrainingService::CallbackService {
       v1::ServerInfo* response) override;
 
  private:
+  // The job as readers see it. InvalidArgument: this is no job's name.
+  // NotFound. PermissionDenied: the caller may not see it.
+  absl::StatusOr<JobDirectory::Entry> FindVisible(const std::string& name,
+                                                  const Caller& caller) const;
+
   // The caller of a stream, which counts as open while it is held.
   absl::StatusOr<std::shared_ptr<const Caller>> OpenStream(
       const grpc::CallbackServerContext& context);

@@ -1,11 +1,9 @@
 // Serves the rest of TrainingService: pausing, deleting, explaining, and
 // workers.
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "server/api/training_service.h"
 #include "server/auth/unary_call.h"
@@ -98,15 +96,8 @@ grpc::ServerUnaryReactor* TrainingService::ExplainJob(
   return ServeUnary(
       access_, context, response,
       [&](const UnaryCall<v1::JobExplanation>& call) {
-        RETURN_IF_ERROR(CheckJobName(request->name()));
         // A job's queue does not change, so what is found holds later.
-        const std::optional<JobDirectory::Entry> entry =
-            host_->FindJob(request->name());
-        if (!entry) {
-          return absl::NotFoundError(absl::StrCat("no job ", request->name()));
-        }
-        RETURN_IF_ERROR(
-            call.Check(Permission::kView, entry->job->spec().queue()));
+        RETURN_IF_ERROR(FindVisible(request->name(), *call.caller()).status());
         ASSIGN_OR_RETURN(const std::shared_ptr<QueryPlaces::Place> place,
                          passes_.Take(call.caller()->user()));
         host_->RunQuery<v1::JobExplanation>(
