@@ -5,9 +5,11 @@
 #ifndef COMERA_KERNELS_CPU_SIMD_H_
 #define COMERA_KERNELS_CPU_SIMD_H_
 
-// The choice is made before a sanitizer's runtime is up.
+// The choice is made before a sanitizer's runtime is up. Clang, which the
+// fuzzers need, makes the function that chooses visible to other files even
+// where the cloned one is not, so that two of one name do not link.
 #if defined(__SANITIZE_ADDRESS__) || defined(COMERA_TSAN) || \
-    !defined(__x86_64__)
+    defined(__clang__) || !defined(__x86_64__)
 #define COMERA_CLONES
 #else
 // Kernels whose register blocks differ by processor have one function per
