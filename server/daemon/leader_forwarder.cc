@@ -217,7 +217,6 @@ class LeaderForwarder::Call : public grpc::ServerGenericBidiReactor {
   }
 
   void OnEnd(const grpc::Status& status) {
-    // Destroyed without the lock, and last: the caller is one of its methods.
     std::unique_ptr<Far> far;
     bool again = false;
     {
@@ -226,16 +225,23 @@ class LeaderForwarder::Call : public grpc::ServerGenericBidiReactor {
       if (!again) PassInitialMetadata();
       far = std::move(far_);
     }
+    if (!again) {
+      for (const auto& [key, value] :
+           far->context().GetServerTrailingMetadata()) {
+        // The status's details are in it.
+        if (IsForwarded(absl::string_view(key.data(), key.size()))) {
+          context_.AddTrailingMetadata(Text(key), Text(value));
+        }
+      }
+    }
+    // Without the lock, because this is called by a method of its own, and
+    // before the call ends or goes on elsewhere. gRPC 1.51 aborts ("prior > 0")
+    // when a thread that runs callbacks drops the last channel or server that
+    // needs such threads; until the call ends, the server is one.
+    far.reset();
     if (again) {
       not_before_ = SteadyNow() + kPause;
       return owner_.Hold(this);
-    }
-    for (const auto& [key, value] :
-         far->context().GetServerTrailingMetadata()) {
-      // The status's details are in it.
-      if (IsForwarded(absl::string_view(key.data(), key.size()))) {
-        context_.AddTrailingMetadata(Text(key), Text(value));
-      }
     }
     if (status.error_code() == grpc::StatusCode::CANCELLED &&
         !context_.IsCancelled()) {

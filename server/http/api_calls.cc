@@ -31,6 +31,29 @@ std::string Path(const google::protobuf::MethodDescriptor& method) {
   return absl::StrCat("/", method.service()->full_name(), "/", method.name());
 }
 
+// The context of one call, which may be cancelled at any time. It holds the
+// call's channel and ends with the call, although others may hold the call for
+// longer: gRPC 1.51 aborts ("prior > 0") when a thread that runs callbacks
+// drops the last channel or server that needs such threads.
+class CallContext {
+ public:
+  // Not after End().
+  grpc::ClientContext* get() { return context_.get(); }
+  void Cancel() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (context_ != nullptr) context_->TryCancel();
+  }
+  void End() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    context_.reset();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unique_ptr<grpc::ClientContext> context_ =
+      std::make_unique<grpc::ClientContext>();
+};
+
 void Prepare(const ApiCaller& caller, const ForwardedCalls& forwarded,
              grpc::ClientContext* context) {
   if (caller.authorization) {
@@ -51,9 +74,9 @@ const google::protobuf::MethodDescriptor& ApiMethod(const std::string& name) {
 
 class ApiCalls::UnaryCall : public ApiCalls::Call {
  public:
-  void Cancel() override { context.TryCancel(); }
+  void Cancel() override { context.Cancel(); }
 
-  grpc::ClientContext context;
+  CallContext context;
   grpc::ByteBuffer request;
   grpc::ByteBuffer response;
   Done done;
@@ -68,7 +91,7 @@ class ApiCalls::StreamCall
         events_(std::move(events)),
         request_(std::move(request)) {}
 
-  grpc::ClientContext* context() { return &context_; }
+  grpc::ClientContext* context() { return context_.get(); }
 
   void Run(std::shared_ptr<StreamCall> self) {
     self_ = std::move(self);
@@ -78,7 +101,7 @@ class ApiCalls::StreamCall
     StartCall();
   }
 
-  void Cancel() override { context_.TryCancel(); }
+  void Cancel() override { context_.Cancel(); }
   void Read() override { StartRead(&response_); }
 
   void OnReadDone(bool ok) override {
@@ -89,6 +112,7 @@ class ApiCalls::StreamCall
     ApiCalls* const calls = calls_;
     auto events = std::move(events_);
     events_ = {};
+    context_.End();
     events.on_end(status);
     events = {};
     self_.reset();
@@ -98,7 +122,7 @@ class ApiCalls::StreamCall
  private:
   ApiCalls* const calls_;
   StreamEvents events_;
-  grpc::ClientContext context_;
+  CallContext context_;
   grpc::ByteBuffer request_;
   grpc::ByteBuffer response_;
   // Until the end.
@@ -134,14 +158,15 @@ std::shared_ptr<ApiCalls::Call> ApiCalls::Unary(
     const google::protobuf::Message& request, const ApiCaller& caller,
     absl::Duration timeout, Done done) {
   auto call = std::make_shared<UnaryCall>();
-  Prepare(caller, *forwarded_, &call->context);
-  call->context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+  Prepare(caller, *forwarded_, call->context.get());
+  call->context.get()->set_deadline(absl::ToChronoTime(absl::Now() + timeout));
   call->request = ToBuffer(request);
   call->done = std::move(done);
   Begin();
-  stub_->UnaryCall(&call->context, Path(method), grpc::StubOptions(),
+  stub_->UnaryCall(call->context.get(), Path(method), grpc::StubOptions(),
                    &call->request, &call->response,
                    [this, call](const grpc::Status& status) {
+                     call->context.End();
                      auto done = std::exchange(call->done, nullptr);
                      done(status, ToString(call->response));
                      done = nullptr;

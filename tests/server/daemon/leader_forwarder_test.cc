@@ -1,6 +1,10 @@
 // A follower's calls while the leader changes: held, passed on, begun again.
 #include "server/daemon/leader_forwarder.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <future>
@@ -70,6 +74,31 @@ class PlayedService : public v1::TrainingService::Service {
   grpc::Status failure_;
   std::string mark_;
   std::vector<std::string> calls_;
+};
+
+// Keeps a port of loopback from other programs while nobody listens at it; a
+// server of gRPC's, which binds with SO_REUSEADDR as well, still may.
+class HeldPort {
+ public:
+  HeldPort() : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+    const int on = 1;
+    EXPECT_EQ(setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(bind(socket_, generic, size), 0);
+    EXPECT_EQ(getsockname(socket_, generic, &size), 0);
+    port_ = ntohs(address.sin_port);
+  }
+  ~HeldPort() { close(socket_); }
+
+  int port() const { return port_; }
+
+ private:
+  const int socket_;
+  int port_ = 0;
 };
 
 // A gRPC server on a port of its own.
@@ -217,9 +246,8 @@ TEST_F(LeaderForwarderTest, CallersAreSentToALeaderThatTheSystemDoesNotKnow) {
 }
 
 TEST_F(LeaderForwarderTest, ALeaderThatIsNotThereYetIsNoAnswer) {
-  StartLeader();
-  leader_.server->Shutdown();
-  leader_.server.reset();
+  const HeldPort port;
+  leader_.port = port.port();
   Follower follower;
   follower.leader().Set(Hint());
   auto status = Create(follower, "second");
@@ -302,9 +330,8 @@ TEST_F(LeaderForwarderTest, PatienceEnds) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_THAT(status.error_message(), HasSubstr("no coordinator leads"));
   // Nobody listens there.
-  StartLeader();
-  leader_.server->Shutdown();
-  leader_.server.reset();
+  const HeldPort port;
+  leader_.port = port.port();
   follower.leader().Set(Hint());
   EXPECT_THAT(Create(follower, "never").get().error_message(),
               HasSubstr(leader_.address()));
