@@ -52,9 +52,9 @@ class ComeraServer {
     ServerSecurity::Options security;
     // Limits of the gRPC port.
     ConnectionLimits connections;
-    // Whether they are kept: gRPC then gets its connections from an acceptor of
-    // ours, which is new.
-    bool bound_connections = false;
+    // Whether they are kept; gRPC then gets its connections from a
+    // ConnectionGate.
+    bool bound_connections = true;
     // The second port; its TLS files are those of `security`.
     HttpGateway::Options http;
     // Calls that do not end by themselves are cut after this.

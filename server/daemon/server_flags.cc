@@ -229,7 +229,7 @@ void AddHttpFlags(CLI::App& app, ServerFlags& flags) {
       ->capture_default_str();
   app.add_flag("--bound_grpc_connections", flags.bound_grpc_connections,
                "Hold the gRPC port, too, to --max_connections and "
-               "--connections_per_address; new, and off by default");
+               "--connections_per_address; default: true");
   app.add_option("--http_host", flags.http_hosts,
                  "Name by which browsers reach this server, e.g. of a proxy; "
                  "may be repeated");

@@ -52,7 +52,7 @@ struct ServerFlags {
   bool http_open_metrics = false;
   int max_connections = 0;
   int connections_per_address = 256;
-  bool bound_grpc_connections = false;
+  bool bound_grpc_connections = true;
   std::vector<std::string> oidc_roles;
   std::string webhook_url;
   std::string webhook_key_file;

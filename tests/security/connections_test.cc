@@ -76,7 +76,6 @@ class ConnectionsTest : public ::testing::Test {
         std::vector<std::string>{
             "/bin/sh", "-c", "ulimit -n 1024 && exec \"$@\"", "sh",
             Binary("server/comera-server"), "--listen=127.0.0.1:0",
-            "--bound_grpc_connections",
             absl::StrCat("--data_dir=", folder_, "/server"),
             absl::StrCat("--http_port_file=", folder_, "/http"),
             absl::StrCat("--port_file=", folder_, "/port")},
