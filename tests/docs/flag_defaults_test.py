@@ -20,7 +20,9 @@ def help_defaults(text):
         # What a flag does stands behind two spaces, or on the next line.
         flag = re.match(r'  (?:-\w,)?(--[\w-]+)(.*?)(?:  |$)', line)
         if flag:
-            value = re.search(r'=([^\s=()\[\]]+)$', flag.group(2))
+            # A switch that is on tells so in its text.
+            value = (re.search(r'=([^\s=()\[\]]+)$', flag.group(2)) or
+                     re.search(r'; default: (true)$', line))
             defaults[flag.group(1)] = value.group(1) if value else None
     return defaults
 
