@@ -262,7 +262,9 @@ absl::Status ModelUploader::Send(const Task& task, const OpenFolder& folder,
                    PlainFile::Open(folder, file.path()));
   const auto stub = v1::WorkerService::NewStub(channel_);
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + options_.timeout));
+  context.set_deadline(absl::ToChronoTime(absl::Now() + options_.timeout +
+                                          absl::Seconds(file.size_bytes()) /
+                                              options_.min_bytes_per_second));
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (ending_) return absl::AbortedError("the worker ends");

@@ -2,6 +2,7 @@
 #define COMERA_WORKER_REPORT_MODEL_UPLOADER_H_
 
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
@@ -47,8 +48,10 @@ class ModelUploader {
   struct Options {
     absl::Duration min_backoff = absl::Milliseconds(200);
     absl::Duration max_backoff = absl::Seconds(5);
-    // The limit for one file.
+    // The limit for one file: this, and the time that its bytes need at the
+    // slowest rate that is waited for.
     absl::Duration timeout = absl::Minutes(5);
+    int64_t min_bytes_per_second = 128 << 10;
     // A model that finds no room is sent again for so long. Its job keeps its
     // slot meanwhile.
     absl::Duration full_patience = absl::Hours(8);

@@ -215,6 +215,14 @@ TEST_F(ModelQueueTest, AQuotaThatStaysFullEndsTheUpload) {
                        HasSubstr("no room for 20ms: alice's quota")));
 }
 
+TEST_F(ModelQueueTest, AFileHasTheTimeThatItsSizeNeeds) {
+  options_.timeout = absl::ZeroDuration();
+  options_.min_bytes_per_second = 1;
+  std::ofstream(model_ + "/weights") << std::string(20, 'w');
+  Upload("jobs/large");
+  EXPECT_OK(Await("jobs/large"));
+}
+
 // The attack: the worker's calls name the files of models, and nothing of a
 // call with a string that is not UTF-8 is read.
 TEST_F(ModelQueueTest, FilesWithNamesThatAreNoTextAreNoModel) {
