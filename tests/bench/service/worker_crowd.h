@@ -21,7 +21,8 @@ class WorkerCrowd {
 
   // All of them call at once, as soon as they are connected, and get an answer
   // each. `latencies`, if not null, gets the times from the call of this method
-  // to each answer. The first error ends it; DeadlineExceeded: 60 s are over.
+  // to each answer. A call whose connection ends is made again; the first other
+  // error ends it. DeadlineExceeded: 60 s are over.
   absl::Status Round(Latencies* latencies);
 
   // The number of members assigned to them.
