@@ -148,8 +148,9 @@ absl::Status WorkerCrowd::Round(Latencies* latencies) {
   for (auto& worker : workers_) {
     worker->Call(begin + kLimit,
                  [&calls, latencies, begin](const absl::Status& status) {
-                   if (latencies != nullptr)
+                   if (latencies != nullptr) {
                      latencies->Add(absl::Now() - begin);
+                   }
                    calls.Done(status);
                  });
   }
