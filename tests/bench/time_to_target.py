@@ -497,7 +497,8 @@ def measure_in(pool, options, name, task, results, cache):
         def job():
             spec = make_spec(task, method, number, factor, seed, options.scale)
             result = results.get(
-                (name, method, share, factor, seed, options.scale),
+                (name, method, share, factor, seed, options.scale,
+                 options.dropout),
                 lambda: run(options, spec, cache))
             print(f"{name}: {method}{f' 1/{share}' if share else ''}"
                   f"{f' ({number})' if number else ''}, rate x {factor}, seed "
@@ -629,6 +630,7 @@ def main():
     parser.add_argument("--shares", default=",".join(map(str, SHARES)))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1)
+    parser.add_argument("--dropout", type=float)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--out", default="time_to_target")
@@ -647,8 +649,11 @@ def main():
         cache = os.path.join(work, "cache")
         os.makedirs(cache)
         for name in options.tasks.split(","):
-            chosen = measure_task(options, name, TASKS[name](data, work),
-                                  results, cache)
+            task = TASKS[name](data, work)
+            if options.dropout is not None:
+                task["model"].pop("dropoutOff", None)
+                task["model"]["dropout"] = options.dropout
+            chosen = measure_task(options, name, task, results, cache)
             text.append(table(name, chosen))
             plot(name, chosen, options.out)
             with open(os.path.join(options.out, "table.md"), "w",
