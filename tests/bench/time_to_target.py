@@ -4,7 +4,8 @@ Called by time_to_target.sh, which says what the arguments mean. Every method
 has one learning rate, searched over the same multiples of its default with seed
 1 (Muon's and AdamW's together, where a method has both): three, and up to two
 more beyond the first or last while that is the best; the best one is used for
-the other seeds. A method that can be had at any size is searched at
+the other seeds. If a model learns nothing at that rate with one of them, the
+next best rate is taken. A method that can be had at any size is searched at
 each size. The target of a task is the tuned dense model's loss with the same
 seed plus 0.05 nats. Seconds are the processor time of a run, all threads
 together, from its first step on: other work on the machine hardly changes them.
@@ -324,7 +325,7 @@ def make_spec(task, method, number, factor, seed, scale):
     spec["objective"] = {"kind": "PARETO",
                          "early": {"steps": steps, "gamma": 1e-4}}
     make, rates = METHODS[method]
-    if method == "comera":  # the defaults of job files
+    if method in ("comera", "comera, SiLU"):  # the defaults of job files
         rates = {"learningRateCores": {
             "DLRM": 1e-3, "ENCODER_CLASSIFIER": 2.5e-3}.get(
                 spec["model"]["family"], 1e-2)}
@@ -535,6 +536,13 @@ def measure_in(pool, options, name, task, results, cache):
                       f"{whole:,} parameters", file=sys.stderr)
     searches = {kind: {f: measure(*kind, number, f, 1) for f in SEARCH}
                 for kind, number in kinds.items()}
+
+    def of_seeds(kind, tried):
+        best = best_of(tried)
+        return best, [tried[best]] + [
+            measure(*kind, kinds[kind], best, seed)
+            for seed in range(2, options.seeds + 1)]
+
     runs = {}
     for kind, number in kinds.items():
         tried = searches[kind]
@@ -543,13 +551,23 @@ def measure_in(pool, options, name, task, results, cache):
             if best not in (min(tried), max(tried)):
                 break
             further = best / WIDER if best == min(tried) else best * WIDER
+            further = float(f"{further:.2g}")
             tried[further] = measure(*kind, number, further, 1)
             best = best_of(tried)
-        runs[kind] = best, [tried[best]] + [
-            measure(*kind, number, best, seed)
-            for seed in range(2, options.seeds + 1)]
-    return {kind: (best, [r.result() for r in of_seeds])
-            for kind, (best, of_seeds) in runs.items()}
+        runs[kind] = of_seeds(kind, tried)
+    for kind, tried in searches.items():
+        while (any(learnt_nothing(r.result()) for r in runs[kind][1])
+               and not learnt_nothing(runs[kind][1][0].result())
+               and len(tried) > 1):
+            del tried[runs[kind][0]]
+            runs[kind] = of_seeds(kind, tried)
+    return {kind: (best, [r.result() for r in seeds])
+            for kind, (best, seeds) in runs.items()}
+
+
+def learnt_nothing(result):
+    """Whether the best constant prediction is as good, but for 1%."""
+    return final(result) >= 0.99 * result.get("baseline", float("inf"))
 
 
 def best_of(tried):
