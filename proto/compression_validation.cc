@@ -19,6 +19,8 @@ using Modes = google::protobuf::RepeatedField<int64_t>;
 
 constexpr int kMaxModes = 64;
 constexpr int64_t kMaxRank = 4096;
+// The trainer chooses at most 16 modes for each side of a matrix.
+constexpr int kMostListedRanks = 31;
 constexpr int64_t kMaxHeads = 1024;
 constexpr int64_t kMaxMethodSteps = 1'000'000'000;
 constexpr double kMaxScale = 1e6;
@@ -83,9 +85,11 @@ void CheckOtherFamily(const v1::CompressionSpec& c, SpecChecker& check) {
   }
 }
 
-// A chain of `cores` cores has cores - 1 inner bonds.
+// A chain of `cores` cores has cores - 1 inner bonds. Modes that are chosen
+// automatically (0 cores) are as many on both sides of a matrix, which the
+// number of its ranks decides; those of a table have a fixed number.
 void CheckRanks(const std::string& field, const Modes& ranks, int64_t cores,
-                SpecChecker& check) {
+                bool ttm, SpecChecker& check) {
   for (int i = 0; i < ranks.size(); ++i) {
     if (ranks[i] < 1 || ranks[i] > kMaxRank) {
       check.Add(absl::StrCat(field, "[", i, "]"),
@@ -94,9 +98,18 @@ void CheckRanks(const std::string& field, const Modes& ranks, int64_t cores,
     }
   }
   if (ranks.size() <= 1) return;
-  if (cores == 0) {
+  if (cores == 0 && ttm) {
     check.Add(field,
               "must be one number where the modes are chosen automatically");
+    return;
+  }
+  if (cores == 0) {
+    check.Require(ranks.size() % 2 == 1 && ranks.size() <= kMostListedRanks,
+                  field,
+                  absl::StrCat("has ", ranks.size(),
+                               " ranks: without modes, give one for all bonds, "
+                               "or an odd number of them, at most ",
+                               kMostListedRanks));
     return;
   }
   check.Require(ranks.size() == cores - 1, field,
@@ -131,7 +144,7 @@ void CheckLayer(const std::string& name, const v1::LayerCompression& layer,
   const int64_t cores = !ttm             ? inputs + outputs
                         : automatic_rows ? outputs
                                          : inputs;
-  CheckRanks(absl::StrCat(field, ".ranks"), layer.ranks(), cores, check);
+  CheckRanks(absl::StrCat(field, ".ranks"), layer.ranks(), cores, ttm, check);
 }
 
 // Checks that every head gets the same number of samples of every batch, and of

@@ -247,6 +247,12 @@ def comera_tied(spec, rank):
     return spec
 
 
+def comera_narrow(spec, rank):
+    """Tensor trains of two thirds of the dense model's width."""
+    set_width(spec, spec["model"]["hidden"] * 2 // 3)
+    return comera(spec, rank)
+
+
 def with_silu(spec):
     """A SiLU between the halves of each tensor-train layer."""
     spec["compression"]["innerActivation"] = "SILU"
@@ -284,6 +290,7 @@ WHOLE = {
 SIZED = {
     "comera": (comera, {"learningRateCores": 1e-2}),
     "comera, tied": (comera_tied, {"learningRateCores": 1e-2}),
+    "comera, two thirds as wide": (comera_narrow, {"learningRateCores": 1e-2}),
     "comera, SiLU": (lambda s, n: with_silu(comera(s, n)),
                      {"learningRateCores": 1e-2}),
     "comera, SiLU, tied": (lambda s, n: with_silu(comera_tied(s, n)),
@@ -325,7 +332,7 @@ def make_spec(task, method, number, factor, seed, scale):
     spec["objective"] = {"kind": "PARETO",
                          "early": {"steps": steps, "gamma": 1e-4}}
     make, rates = METHODS[method]
-    if method in ("comera", "comera, SiLU"):  # the defaults of job files
+    if rates == SIZED["comera"][1]:  # the defaults of job files
         rates = {"learningRateCores": {
             "DLRM": 1e-3, "ENCODER_CLASSIFIER": 2.5e-3}.get(
                 spec["model"]["family"], 1e-2)}

@@ -274,6 +274,24 @@ TEST(CompressionValidationTest, AcceptsOneRankForAllBonds) {
   EXPECT_EQ(Describe(ValidateJobSpec(spec)), "");
 }
 
+// Listed ranks say how many cores a layer has. The modes that are chosen for it
+// are as many on both sides, so the bonds between the cores are odd in number.
+TEST(CompressionValidationTest, ListedRanksNeedNoModes) {
+  v1::JobSpec spec = ClassifierSpec();
+  spec.mutable_compression()->set_method(v1::CompressionSpec::COMERA);
+  auto* ranks =
+      spec.mutable_compression()->mutable_attention()->mutable_ranks();
+  ranks->Clear();
+  for (const int rank : {4, 12, 12, 12, 4}) ranks->Add(rank);
+  EXPECT_EQ(Describe(ValidateJobSpec(spec)), "");
+  ranks->RemoveLast();
+  EXPECT_EQ(Describe(ValidateJobSpec(spec)),
+            "compression.attention.ranks: has 4 ranks: without modes, "
+            "give one for all bonds, or an odd number of them, at most 31\n");
+  ranks->Resize(33, 4);
+  EXPECT_NE(Describe(ValidateJobSpec(spec)), "");
+}
+
 TEST(CompressionValidationTest, DenseMethodNeedsRoomForTheDenseModel) {
   v1::JobSpec spec = MaskedLmSpec();
   spec.mutable_compression()->set_method(v1::CompressionSpec::DENSE);
