@@ -261,7 +261,7 @@ class PublishedTest(unittest.TestCase):
                 if (float(loss) < change) == (recorded < change):
                     self.assertEqual(step.on_size, float(golden["lambda"][i]) > 0.5)
                     compared[step.on_size] += 1
-        # For how many steps the sizes agree depends on the rounding of PyTorch's BLAS.
+        # The rounding of PyTorch's BLAS decides for how many steps the sizes agree.
         self.assertGreater(sum(compared.values()), 2)
 
 
