@@ -42,13 +42,14 @@ struct SearchStop {
   std::string reason;
 };
 
-// Stops all but `keep` of the candidates. In this order they go:
+// Stops all but `keep` of the candidates, in this order:
 //  - those without any validation;
-//  - those that others beat in the metric, in the one to expect and in the
-//    size, the most beaten first; equal metrics are compared by the loss;
-//  - those that, by `hope`, will not meet the quality, the farthest from it
-//    first; then, of those that will, the largest.
-// Without a target quality the metric alone decides, in place of the last two.
+//  - those that, by `hope`, will miss the quality: first the ones that most
+//    others beat in the metric, in `hope` and in the size (equal metrics are
+//    compared by the loss), then the ones farthest from the quality;
+//  - those that, by `hope`, will meet it, the largest first.
+// Without a target quality the beaten ones go before the others, and the metric
+// takes the place of the distance.
 // A pure function; ties go by the order given.
 std::vector<SearchStop> StopWorse(const SearchTarget& target,
                                   const std::vector<SearchEntrant>& entrants,
