@@ -134,6 +134,26 @@ class Dense(nn.Module):
         return self.weight
 
 
+class PerHead(nn.Module):
+    """W of one train per head, each of which has columns of its own (`dim` 1)
+    or rows of its own (`dim` 0)."""
+
+    def __init__(self, trains, dim):
+        super().__init__()
+        self.trains, self.dim = nn.ModuleList(trains), dim
+
+    def forward(self, x, bias):
+        if self.dim == 1:
+            return torch.cat([train(x, part) for train, part in zip(
+                self.trains, bias.chunk(HEADS))], 1)
+        for train, part in zip(self.trains, x.chunk(HEADS, 1)):
+            bias = train(part, bias)
+        return bias
+
+    def matrix(self):
+        return torch.cat([train.matrix() for train in self.trains], self.dim)
+
+
 class Table(nn.Module):
     """The word table, and rows of their own for some words."""
 
@@ -192,8 +212,9 @@ class Block(nn.Module):
     def __init__(self, make, hidden):
         super().__init__()
         self.hidden = hidden
-        for name in ("query", "key", "value", "output"):
-            setattr(self, name, make("attention", WIDTH, WIDTH))
+        for name in ("query", "key", "value"):
+            setattr(self, name, make("attention", WIDTH, WIDTH, heads=1))
+        self.output = make("attention", WIDTH, WIDTH, heads=0)
         self.up = make("ffn", WIDTH, FFN)
         self.down = make("ffn", FFN, WIDTH)
         self.attention_norm = nn.LayerNorm(WIDTH, EPSILON)
@@ -235,25 +256,34 @@ class CrossEntropy(torch.autograd.Function):
 
 class Model(nn.Module):
     """`ranks`: of the classes attention, ffn, head, embedding and output, or
-    None for a dense model."""
+    None for a dense model. With `per_head` the layers of attention have one
+    train of the given rank for each head."""
 
     def __init__(self, vocabulary, ranks, seed, form=Train, start="cores",
-                 frequent=(), causal=False):
+                 frequent=(), causal=False, per_head=False):
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         frequent = torch.as_tensor(frequent, dtype=torch.long)
 
-        def weight(kind, inputs, outputs, sigma=None):
+        def weight(kind, inputs, outputs, sigma=None, heads=None):
+            """`heads`: the dimension of W that the heads divide, if any."""
             sigma = sigma or math.sqrt(1 / (inputs + outputs))
             if ranks is None:
                 return Dense(inputs, outputs, sigma, generator)
             bent = form is BentTrain and kind in ("embedding", "output")
-            return (Train if bent else form)(
-                inputs, outputs, min(ranks[kind], inputs, outputs), sigma,
-                generator, start)
 
-        def make(kind, inputs, outputs):
-            return Linear(weight(kind, inputs, outputs), outputs, generator)
+            def train(*shape):
+                return (Train if bent else form)(
+                    *shape, min(ranks[kind], *shape), sigma, generator, start)
+            if not per_head or heads is None:
+                return train(inputs, outputs)
+            shape = [inputs, outputs]
+            shape[heads] //= HEADS
+            return PerHead([train(*shape) for _ in range(HEADS)], heads)
+
+        def make(kind, inputs, outputs, heads=None):
+            return Linear(weight(kind, inputs, outputs, heads=heads), outputs,
+                          generator)
 
         (m1, m2), (n1, n2) = TABLE_ROWS[vocabulary], TABLE_COLUMNS
         shape = ((vocabulary, WIDTH) if ranks is None

@@ -26,9 +26,12 @@ RANKS = {
            "output": 22}}
 # As large as these, with the ranks of one class raised at the other's cost.
 MORE_ATTENTION = {2048: {"attention": 36, "ffn": 14},
-                  8192: {"attention": 57, "ffn": 23}}
+                  8192: {"attention": 57, "ffn": 22}}
 MORE_FFN = {2048: {"attention": 12, "ffn": 33},
             8192: {"attention": 19, "ffn": 53}}
+# Nearly as large, with one train for each of the 4 heads.
+PER_HEAD = {2048: {"attention": 9, "ffn": 25},
+            8192: {"attention": 15, "ffn": 38}}
 # As large, with a dense row in both tables for the most frequent tokens.
 FREQUENT = 64
 WITH_FREQUENT = {2048: {"embedding": 14, "output": 12},
@@ -76,6 +79,8 @@ VARIANTS = {
                              form=tt_prototype.TangentTrain,
                              step="riemann_plain"),
     "grow": Variant("ranks that double after a third of the steps", grow=True),
+    "heads": Variant("a train for each head in attention", ranks=PER_HEAD,
+                     per_head=True),
 }
 
 
@@ -101,7 +106,8 @@ class Run:
             :variant.more.get("frequent", 0)]
         self.model = tt_prototype.Model(
             corpus.special.vocabulary, ranks, seed, variant.form,
-            variant.start, numpy.sort(frequent), corpus.causal)
+            variant.start, numpy.sort(frequent), corpus.causal,
+            variant.more.get("per_head", False))
         self.trains = self.model.trains()
         cores = {id(p) for t in self.trains for p in t.parameters()}
         self.adamw = tt_steps.AdamW({

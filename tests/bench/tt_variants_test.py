@@ -91,6 +91,24 @@ class Prototype(Case):
         expected = x @ model.output.columns + model.output.bias[frequent]
         self.close(model.output(x)[:, frequent], expected)
 
+    def test_a_train_for_each_head_is_a_block_of_the_weight(self):
+        ranks = {k: 4 for k in tt_training.RANKS[2048]}
+        block = tt_prototype.Model(2048, ranks, 1, per_head=True).blocks[0]
+        width = tt_prototype.WIDTH
+        head = width // tt_prototype.HEADS
+        x = torch.randn(5, width)
+        for layer, dim in ((block.query, 1), (block.output, 0)):
+            assembled = torch.zeros(width, width)
+            for i, train in enumerate(layer.weight.trains):
+                self.assertEqual(train.rank, 4)
+                part = assembled.narrow(dim, i * head, head)
+                part += train.left * train.entries @ train.right
+            self.close(layer.weight.matrix(), assembled, 1e-6)
+            self.close(layer(x), x @ assembled + layer.bias)
+            # The start has the norm of a dense one.
+            self.assertAlmostEqual(
+                float(assembled.norm()), (width / 2) ** 0.5, 4)
+
     def test_the_loss_and_its_gradient(self):
         logits = torch.randn(6, 9, requires_grad=True)
         labels = torch.randint(9, (6,))
@@ -192,6 +210,27 @@ class Steps(Case):
             adamw.step({"ranks": 0.1}, 1)
         self.assertGreater(float(train.right.data[RANK:].norm()), 0)
         self.assertGreater(float((train.entries.data[RANK:] - 1).norm()), 0)
+
+
+class Sizes(unittest.TestCase):
+    def size(self, name, vocabulary):
+        corpus = types.SimpleNamespace(
+            special=types.SimpleNamespace(vocabulary=vocabulary), causal=True,
+            counts=numpy.arange(vocabulary))
+        options = types.SimpleNamespace(steps=200, batch=8)
+        run = tt_training.Run(tt_training.VARIANTS[name], 1, 1, options,
+                              corpus)
+        return run.model.size()
+
+    def test_no_variant_is_larger_than_the_baseline(self):
+        for vocabulary in tt_training.RANKS:
+            most = self.size("baseline", vocabulary)
+            for name in tt_training.VARIANTS:
+                if name not in ("dense", "grow"):
+                    with self.subTest(name=name, vocabulary=vocabulary):
+                        size = self.size(name, vocabulary)
+                        self.assertLessEqual(size, most)
+                        self.assertGreater(size, 0.99 * most)
 
 
 class Corpus(unittest.TestCase):
