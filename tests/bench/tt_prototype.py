@@ -154,16 +154,26 @@ class PerHead(nn.Module):
         return torch.cat([train.matrix() for train in self.trains], self.dim)
 
 
-class Table(nn.Module):
-    """The word table, and rows of their own for some words."""
+def words_own(rows, columns, sigma, remainder, generator):
+    """Dense parameters of some words; those of a remainder begin at 0."""
+    return nn.Parameter(
+        torch.zeros(rows, columns) if remainder else
+        sigma * torch.randn(rows, columns, generator=generator))
 
-    def __init__(self, weight, vocabulary, frequent, generator):
+
+class Table(nn.Module):
+    """The word table, and dense rows for some words.
+
+    The rows replace the train's, or are added to them as a `remainder`.
+    """
+
+    def __init__(self, weight, vocabulary, frequent, remainder, generator):
         super().__init__()
         self.weight, self.vocabulary = weight, vocabulary
-        self.frequent = frequent
+        self.frequent, self.remainder = frequent, remainder
         if len(frequent):
-            self.rows = nn.Parameter(TABLE_SIGMA * torch.randn(
-                len(frequent), WIDTH, generator=generator))
+            self.rows = words_own(len(frequent), WIDTH, TABLE_SIGMA,
+                                  remainder, generator)
             slots = torch.full((vocabulary,), -1)
             slots[frequent] = torch.arange(len(frequent))
             self.register_buffer("slots", slots)
@@ -179,8 +189,9 @@ class Table(nn.Module):
             for a, b in self.weight.products()).view(-1, WIDTH)
         if len(self.frequent):
             slots = self.slots[ids]
+            own = self.rows[slots.clamp(0)]
             rows = torch.where(slots[:, None] >= 0,
-                               self.rows[slots.clamp(0)], rows)
+                               rows + own if self.remainder else own, rows)
         return rows
 
     def forward(self, ids):
@@ -189,21 +200,27 @@ class Table(nn.Module):
 
 
 class Output(Linear):
-    """The projection to the vocabulary, with columns of their own for some."""
+    """The projection to the vocabulary, with dense columns for some words.
 
-    def __init__(self, weight, vocabulary, sigma, frequent, generator):
+    They replace the train's, or are added to them, as the rows of Table.
+    """
+
+    def __init__(self, weight, vocabulary, sigma, frequent, remainder,
+                 generator):
         super().__init__(weight, vocabulary, generator)
-        self.frequent = frequent
+        self.frequent, self.remainder = frequent, remainder
         if len(frequent):
-            self.columns = nn.Parameter(sigma * torch.randn(
-                WIDTH, len(frequent), generator=generator))
+            self.columns = words_own(WIDTH, len(frequent), sigma, remainder,
+                                     generator)
 
     def forward(self, x):
         y = self.weight(x, self.bias)
-        if len(self.frequent):
-            y = y.index_copy(1, self.frequent, torch.addmm(
-                self.bias[self.frequent], x, self.columns))
-        return y
+        if not len(self.frequent):
+            return y
+        if self.remainder:
+            return y.index_add(1, self.frequent, x @ self.columns)
+        return y.index_copy(1, self.frequent, torch.addmm(
+            self.bias[self.frequent], x, self.columns))
 
 
 class Block(nn.Module):
@@ -257,13 +274,16 @@ class CrossEntropy(torch.autograd.Function):
 class Model(nn.Module):
     """`ranks`: of the classes attention, ffn, head, embedding and output, or
     None for a dense model. With `per_head` the layers of attention have one
-    train of the given rank for each head."""
+    train of the given rank for each head. The dense rows of `frequent` words
+    are added to the train's in the tables that `remainder` names ("words" or
+    "both"); without it they replace the train's in both tables."""
 
     def __init__(self, vocabulary, ranks, seed, form=Train, start="cores",
-                 frequent=(), causal=False, per_head=False):
+                 frequent=(), causal=False, per_head=False, remainder=""):
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         frequent = torch.as_tensor(frequent, dtype=torch.long)
+        in_output = frequent[:0] if remainder == "words" else frequent
 
         def weight(kind, inputs, outputs, sigma=None, heads=None):
             """`heads`: the dimension of W that the heads divide, if any."""
@@ -289,7 +309,7 @@ class Model(nn.Module):
         shape = ((vocabulary, WIDTH) if ranks is None
                  else (m1 * n1, m2 * n2))
         self.words = Table(weight("embedding", *shape, TABLE_SIGMA),
-                           vocabulary, frequent, generator)
+                           vocabulary, frequent, bool(remainder), generator)
         self.position = nn.Parameter(
             TABLE_SIGMA * torch.randn(LENGTH, WIDTH, generator=generator))
         self.embedding_norm = nn.LayerNorm(WIDTH, EPSILON)
@@ -301,7 +321,7 @@ class Model(nn.Module):
         self.head_norm = nn.LayerNorm(WIDTH, EPSILON)
         sigma = math.sqrt(1 / (WIDTH + vocabulary))
         self.output = Output(weight("output", WIDTH, vocabulary), vocabulary,
-                             sigma, frequent, generator)
+                             sigma, in_output, bool(remainder), generator)
 
     def forward(self, ids, places):
         """(rows, length) ids to the logits of the flat places."""
@@ -314,6 +334,12 @@ class Model(nn.Module):
 
     def trains(self):
         return [m for m in self.modules() if isinstance(m, Train)]
+
+    def remainders(self):
+        """The dense parameters that are added to those of trains."""
+        return [getattr(table, name) for table, name in (
+            (self.words, "rows"), (self.output, "columns"))
+                if table.remainder and len(table.frequent)]
 
     def size(self):
         trains = self.trains()

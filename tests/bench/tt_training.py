@@ -14,7 +14,7 @@ VALIDATION, FEW = 256, 64  # rows at the end and before
 GAMMA, BETA = 1e-4, 1e-5
 # The engine's defaults, but for cores: in as few steps as these they learn more
 # at three times theirs.
-CORES_RATE, RANKS_RATE, OTHER_RATE = 0.03, 0.01, 0.001
+RATES = {"cores": 0.03, "ranks": 0.01, "other": 0.001, "remainder": 0.001}
 WARMUP = 0.1  # share of all steps
 SEARCH = (1, 1 / 3, 3)
 
@@ -36,6 +36,20 @@ PER_HEAD = {2048: {"attention": 9, "ffn": 25},
 FREQUENT = 64
 WITH_FREQUENT = {2048: {"embedding": 14, "output": 12},
                  8192: {"embedding": 46, "output": 21}}
+
+
+def all_ranks(rank, embedding, output):
+    return {"attention": rank, "ffn": rank, "head": rank,
+            "embedding": embedding, "output": output}
+
+
+# As large, with dense rows beside the train for so many of the most frequent
+# tokens in the word table or in both tables, at the cost of all ranks alike.
+WITH_REMAINDER = {
+    ("words", 64): {2048: all_ranks(23, 20, 15), 8192: all_ranks(37, 48, 22)},
+    ("both", 64): {2048: all_ranks(22, 19, 14), 8192: all_ranks(37, 48, 21)},
+    ("words", 256): {2048: all_ranks(19, 18, 14), 8192: all_ranks(35, 45, 21)},
+    ("both", 256): {2048: all_ranks(15, 13, 10), 8192: all_ranks(33, 42, 19)}}
 
 
 class Variant:
@@ -81,6 +95,12 @@ VARIANTS = {
     "grow": Variant("ranks that double after a third of the steps", grow=True),
     "heads": Variant("a train for each head in attention", ranks=PER_HEAD,
                      per_head=True),
+    **{f"remainder_{tables}_{count}": Variant(
+        f"dense rows beside the train for the {count} most frequent tokens "
+        f"in {'the word table' if tables == 'words' else 'both tables'} "
+        "(rates: theirs)", searched="remainder", factors=(1, 3, 10),
+        ranks=ranks, frequent=count, remainder=tables)
+       for (tables, count), ranks in WITH_REMAINDER.items()},
 }
 
 
@@ -107,14 +127,18 @@ class Run:
         self.model = tt_prototype.Model(
             corpus.special.vocabulary, ranks, seed, variant.form,
             variant.start, numpy.sort(frequent), corpus.causal,
-            variant.more.get("per_head", False))
+            variant.more.get("per_head", False),
+            variant.more.get("remainder", ""))
         self.trains = self.model.trains()
-        cores = {id(p) for t in self.trains for p in t.parameters()}
+        remainders = self.model.remainders()
+        apart = {id(p) for t in self.trains for p in t.parameters()}
+        apart.update(map(id, remainders))
         self.adamw = tt_steps.AdamW({
             "ranks": [t.entries for t in self.trains
                       if t.entries.requires_grad],
+            "remainder": remainders,
             "other": [p for p in self.model.parameters()
-                      if id(p) not in cores]})
+                      if id(p) not in apart]})
         self.cores = self.core_steps()
         self.bound = None
         if "bound" in variant.more:
@@ -129,7 +153,7 @@ class Run:
                              orthogonal=step != "gram")
 
     def rates(self, step):
-        rates = {"cores": CORES_RATE, "ranks": RANKS_RATE, "other": OTHER_RATE}
+        rates = dict(RATES)
         scale = {name: scale_at(step, self.steps) for name in rates}
         scale["ranks"] = scale_at(
             step, self.steps, self.variant.more.get("ranks_warmup", WARMUP))

@@ -91,6 +91,32 @@ class Prototype(Case):
         expected = x @ model.output.columns + model.output.bias[frequent]
         self.close(model.output(x)[:, frequent], expected)
 
+    def test_a_remainder_begins_without_effect_and_is_added(self):
+        ranks = {k: 4 for k in tt_training.RANKS[2048]}
+        frequent, others = [3, 70], [2, 5, 71]
+        x = torch.randn(2, tt_prototype.WIDTH)
+        plain = tt_prototype.Model(2048, ranks, 1)
+        for tables, count in (("words", 1), ("both", 2)):
+            model = tt_prototype.Model(2048, ranks, 1, frequent=frequent,
+                                       remainder=tables)
+            ids = torch.tensor(others + frequent)
+
+            def changes():
+                return (model.words(ids) - plain.words(ids),
+                        (model.output(x) - plain.output(x))[:, ids])
+            for change in changes():
+                self.close(change, torch.zeros_like(change), 1e-6)
+            remainders = model.remainders()
+            self.assertEqual(len(remainders), count)
+            for p in remainders:
+                p.data = torch.randn_like(p)
+            rows, logits = changes()
+            self.close(rows[:3], torch.zeros(1), 1e-6)
+            self.close(rows[3:], model.words.rows, 1e-6)
+            self.close(logits[:, :3], torch.zeros(1), 1e-6)
+            self.close(logits[:, 3:], x @ model.output.columns
+                       if tables == "both" else torch.zeros(1), 1e-5)
+
     def test_a_train_for_each_head_is_a_block_of_the_weight(self):
         ranks = {k: 4 for k in tt_training.RANKS[2048]}
         block = tt_prototype.Model(2048, ranks, 1, per_head=True).blocks[0]
