@@ -90,9 +90,13 @@ VARIANTS = {
     "riemann": Variant("Riemannian steps, orthogonalised",
                        form=tt_prototype.TangentTrain, step="riemann"),
     "riemann_plain": Variant("Riemannian steps, not orthogonalised",
+                             factors=SEARCH + (1 / 9, 1 / 27),
                              form=tt_prototype.TangentTrain,
                              step="riemann_plain"),
-    "grow": Variant("ranks that double after a third of the steps", grow=True),
+    "grow": Variant("ranks that double after a third of the steps",
+                    grow=(1 / 3,)),
+    "grow_twice": Variant("ranks that double after a sixth of the steps and "
+                          "after a third", grow=(1 / 6, 1 / 3)),
     "heads": Variant("a train for each head in attention", ranks=PER_HEAD,
                      per_head=True),
     **{f"remainder_{tables}_{count}": Variant(
@@ -119,9 +123,11 @@ class Run:
         self.corpus = corpus
         dense = variant.step == "dense"
         self.ranks = variant.ranks[corpus.special.vocabulary]
-        ranks = None if dense else self.ranks
-        if variant.more.get("grow"):
-            ranks = {kind: r // 2 for kind, r in ranks.items()}
+        # The steps before which ranks grow.
+        self.growth = [int(share * self.steps)
+                       for share in variant.more.get("grow", ())]
+        self.fresh = torch.Generator().manual_seed(seed + 1000)
+        ranks = None if dense else self.ranks_after(0)
         frequent = numpy.argsort(-corpus.counts)[
             :variant.more.get("frequent", 0)]
         self.model = tt_prototype.Model(
@@ -186,12 +192,20 @@ class Run:
             self.bound.apply()
         return loss.item()
 
-    def grow(self):
-        generator = torch.Generator().manual_seed(self.seed + 1000)
-        whole = {rank // 2: rank for rank in self.ranks.values()}
+    def ranks_after(self, grown):
+        """The ranks of each class when they have grown so many times."""
+        halved = len(self.growth) - grown
+        if not halved:
+            return self.ranks
+        return {kind: rank >> halved for kind, rank in self.ranks.items()}
+
+    def grow(self, step):
+        grown = self.growth.index(step)
+        before, after = self.ranks_after(grown), self.ranks_after(grown + 1)
+        larger = {before[kind]: after[kind] for kind in before}
         for train in self.trains:
-            tt_steps.grow(train, whole[train.rank], self.cores, self.adamw,
-                          generator)
+            tt_steps.grow(train, larger[train.rank], self.cores, self.adamw,
+                          self.fresh)
 
     @torch.no_grad()
     def validate(self, rows):
@@ -218,8 +232,8 @@ class Run:
         batches = self.corpus.batches(self.seed, self.batch, self.steps)
         for step, batch in enumerate(batches):
             begun = time.process_time()
-            if step == third and self.variant.more.get("grow"):
-                self.grow()
+            if step in self.growth:
+                self.grow(step)
             recent.append(self.train_step(step, batch))
             seconds += time.process_time() - begun
             if not math.isfinite(recent[-1]):

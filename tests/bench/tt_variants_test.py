@@ -238,21 +238,44 @@ class Steps(Case):
         self.assertGreater(float((train.entries.data[RANK:] - 1).norm()), 0)
 
 
-class Sizes(unittest.TestCase):
+def new_run(name, vocabulary=2048, steps=200):
+    corpus = types.SimpleNamespace(
+        special=types.SimpleNamespace(vocabulary=vocabulary), causal=True,
+        counts=numpy.arange(vocabulary))
+    options = types.SimpleNamespace(steps=steps, batch=2)
+    return tt_training.Run(tt_training.VARIANTS[name], 1, 1, options, corpus)
+
+
+class Runs(unittest.TestCase):
     def size(self, name, vocabulary):
-        corpus = types.SimpleNamespace(
-            special=types.SimpleNamespace(vocabulary=vocabulary), causal=True,
-            counts=numpy.arange(vocabulary))
-        options = types.SimpleNamespace(steps=200, batch=8)
-        run = tt_training.Run(tt_training.VARIANTS[name], 1, 1, options,
-                              corpus)
+        run = new_run(name, vocabulary)
+        for step in run.growth:
+            run.grow(step)
         return run.model.size()
+
+    def test_ranks_grow_twice_without_a_change_of_the_loss(self):
+        run = new_run("grow_twice", steps=12)
+        self.assertEqual(run.growth, [2, 4])
+        rng = numpy.random.default_rng(1)
+        batch = tt_corpus.shifted(
+            rng.integers(2048, size=(2, tt_prototype.LENGTH)))
+        ids, places, _ = map(torch.from_numpy, batch)
+        ranks = [{train.rank for train in run.trains}]
+        for step in range(6):
+            if step in run.growth:
+                before = run.model(ids, places)
+                run.grow(step)
+                change = run.model(ids, places) - before
+                self.assertLess(float(change.abs().max()), 1e-4)
+                ranks.append({train.rank for train in run.trains})
+            run.train_step(step, batch)
+        self.assertEqual(ranks, [{6, 5, 4}, {12, 11, 8}, {24, 22, 16}])
 
     def test_no_variant_is_larger_than_the_baseline(self):
         for vocabulary in tt_training.RANKS:
             most = self.size("baseline", vocabulary)
             for name in tt_training.VARIANTS:
-                if name not in ("dense", "grow"):
+                if name != "dense":
                     with self.subTest(name=name, vocabulary=vocabulary):
                         size = self.size(name, vocabulary)
                         self.assertLessEqual(size, most)
