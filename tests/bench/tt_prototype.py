@@ -6,6 +6,7 @@ right, where left is N x r and right r x M. The word table is a tensor-train
 matrix of two cores: its entry (i1 i2, j1 j2) is entry (i1 j1, i2 j2) of such a
 product. Starts are those of docs/optimizer.md.
 """
+import functools
 import math
 
 import torch
@@ -273,10 +274,11 @@ class CrossEntropy(torch.autograd.Function):
 
 class Model(nn.Module):
     """`ranks`: of the classes attention, ffn, head, embedding and output, or
-    None for a dense model. With `per_head` the layers of attention have one
-    train of the given rank for each head. The dense rows of `frequent` words
-    are added to the train's in the tables that `remainder` names ("words" or
-    "both"); without it they replace the train's in both tables."""
+    None for a dense model; a tuple has one rank for each block. With
+    `per_head` the layers of attention have one train of the given rank for
+    each head. The dense rows of `frequent` words are added to the train's in
+    the tables that `remainder` names ("words" or "both"); without it they
+    replace the train's in both tables."""
 
     def __init__(self, vocabulary, ranks, seed, form=Train, start="cores",
                  frequent=(), causal=False, per_head=False, remainder=""):
@@ -285,24 +287,27 @@ class Model(nn.Module):
         frequent = torch.as_tensor(frequent, dtype=torch.long)
         in_output = frequent[:0] if remainder == "words" else frequent
 
-        def weight(kind, inputs, outputs, sigma=None, heads=None):
+        def weight(kind, inputs, outputs, sigma=None, block=None, heads=None):
             """`heads`: the dimension of W that the heads divide, if any."""
             sigma = sigma or math.sqrt(1 / (inputs + outputs))
             if ranks is None:
                 return Dense(inputs, outputs, sigma, generator)
             bent = form is BentTrain and kind in ("embedding", "output")
+            rank = ranks[kind]
+            if isinstance(rank, tuple):
+                rank = rank[block]
 
             def train(*shape):
                 return (Train if bent else form)(
-                    *shape, min(ranks[kind], *shape), sigma, generator, start)
+                    *shape, min(rank, *shape), sigma, generator, start)
             if not per_head or heads is None:
                 return train(inputs, outputs)
             shape = [inputs, outputs]
             shape[heads] //= HEADS
             return PerHead([train(*shape) for _ in range(HEADS)], heads)
 
-        def make(kind, inputs, outputs, heads=None):
-            return Linear(weight(kind, inputs, outputs, heads=heads), outputs,
+        def make(kind, inputs, outputs, **place):
+            return Linear(weight(kind, inputs, outputs, **place), outputs,
                           generator)
 
         (m1, m2), (n1, n2) = TABLE_ROWS[vocabulary], TABLE_COLUMNS
@@ -316,7 +321,8 @@ class Model(nn.Module):
         hidden = (torch.full((LENGTH, LENGTH), -math.inf).triu(1)
                   if causal else None)
         self.blocks = nn.ModuleList(
-            [Block(make, hidden) for _ in range(LAYERS)])
+            [Block(functools.partial(make, block=i), hidden)
+             for i in range(LAYERS)])
         self.transform = make("head", WIDTH, WIDTH)
         self.head_norm = nn.LayerNorm(WIDTH, EPSILON)
         sigma = math.sqrt(1 / (WIDTH + vocabulary))

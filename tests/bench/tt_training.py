@@ -29,6 +29,11 @@ MORE_ATTENTION = {2048: {"attention": 36, "ffn": 14},
                   8192: {"attention": 57, "ffn": 22}}
 MORE_FFN = {2048: {"attention": 12, "ffn": 33},
             8192: {"attention": 19, "ffn": 53}}
+# As large, with more ranks in the first block than in the second.
+FIRST_BLOCK = {2048: {"attention": (32, 16), "ffn": (32, 16)},
+               8192: {"attention": (51, 25), "ffn": (51, 25)}}
+SECOND_BLOCK = {v: {kind: pair[::-1] for kind, pair in ranks.items()}
+                for v, ranks in FIRST_BLOCK.items()}
 # Nearly as large, with one train for each of the 4 heads.
 PER_HEAD = {2048: {"attention": 9, "ffn": 25},
             8192: {"attention": 15, "ffn": 38}}
@@ -97,6 +102,10 @@ VARIANTS = {
                     grow=(1 / 3,)),
     "grow_twice": Variant("ranks that double after a sixth of the steps and "
                           "after a third", grow=(1 / 6, 1 / 3)),
+    "first_block": Variant("first block with twice the ranks of the "
+                           "second", ranks=FIRST_BLOCK),
+    "second_block": Variant("second block with twice the ranks of the "
+                            "first", ranks=SECOND_BLOCK),
     "heads": Variant("a train for each head in attention", ranks=PER_HEAD,
                      per_head=True),
     **{f"remainder_{tables}_{count}": Variant(

@@ -271,6 +271,15 @@ class Runs(unittest.TestCase):
             run.train_step(step, batch)
         self.assertEqual(ranks, [{6, 5, 4}, {12, 11, 8}, {24, 22, 16}])
 
+    def test_blocks_have_ranks_of_their_own(self):
+        for name, expected in (("first_block", [32, 16]),
+                               ("second_block", [16, 32])):
+            model = new_run(name).model
+            for block, rank in zip(model.blocks, expected):
+                for layer in (block.query, block.output, block.up, block.down):
+                    self.assertEqual(layer.weight.rank, rank)
+            self.assertEqual(model.transform.weight.rank, 24)
+
     def test_no_variant_is_larger_than_the_baseline(self):
         for vocabulary in tt_training.RANKS:
             most = self.size("baseline", vocabulary)
