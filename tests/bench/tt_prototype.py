@@ -155,7 +155,7 @@ class PerHead(nn.Module):
         return torch.cat([train.matrix() for train in self.trains], self.dim)
 
 
-def words_own(rows, columns, sigma, remainder, generator):
+def dense_part(rows, columns, sigma, remainder, generator):
     """Dense parameters of some words; those of a remainder begin at 0."""
     return nn.Parameter(
         torch.zeros(rows, columns) if remainder else
@@ -173,8 +173,8 @@ class Table(nn.Module):
         self.weight, self.vocabulary = weight, vocabulary
         self.frequent, self.remainder = frequent, remainder
         if len(frequent):
-            self.rows = words_own(len(frequent), WIDTH, TABLE_SIGMA,
-                                  remainder, generator)
+            self.rows = dense_part(len(frequent), WIDTH, TABLE_SIGMA,
+                                   remainder, generator)
             slots = torch.full((vocabulary,), -1)
             slots[frequent] = torch.arange(len(frequent))
             self.register_buffer("slots", slots)
@@ -211,8 +211,8 @@ class Output(Linear):
         super().__init__(weight, vocabulary, generator)
         self.frequent, self.remainder = frequent, remainder
         if len(frequent):
-            self.columns = words_own(WIDTH, len(frequent), sigma, remainder,
-                                     generator)
+            self.columns = dense_part(WIDTH, len(frequent), sigma, remainder,
+                                      generator)
 
     def forward(self, x):
         y = self.weight(x, self.bias)
@@ -341,11 +341,11 @@ class Model(nn.Module):
     def trains(self):
         return [m for m in self.modules() if isinstance(m, Train)]
 
-    def remainders(self):
-        """The dense parameters that are added to those of trains."""
+    def frequent_parameters(self):
+        """The dense parameters of frequent words."""
         return [getattr(table, name) for table, name in (
             (self.words, "rows"), (self.output, "columns"))
-                if table.remainder and len(table.frequent)]
+                if len(table.frequent)]
 
     def size(self):
         trains = self.trains()

@@ -14,9 +14,10 @@ VALIDATION, FEW = 256, 64  # rows at the end and before
 GAMMA, BETA = 1e-4, 1e-5
 # The engine's defaults, but for cores: in as few steps as these they learn more
 # at three times theirs.
-RATES = {"cores": 0.03, "ranks": 0.01, "other": 0.001, "remainder": 0.001}
+RATES = {"cores": 0.03, "ranks": 0.01, "other": 0.001, "frequent": 0.001}
 WARMUP = 0.1  # share of all steps
 SEARCH = (1, 1 / 3, 3)
+FREQUENT_SEARCH = (1, 3, 10, 30)
 
 # A fifth of the dense model.
 RANKS = {
@@ -84,8 +85,10 @@ VARIANTS = {
                          ranks=MORE_ATTENTION),
     "ffn": Variant("half the ranks in attention, more in feed-forward",
                    ranks=MORE_FFN),
-    "frequent": Variant(f"dense rows for the {FREQUENT} most frequent tokens",
-                        ranks=WITH_FREQUENT, frequent=FREQUENT),
+    "frequent": Variant(f"dense rows for the {FREQUENT} most frequent tokens "
+                        "(rates: theirs)", searched="frequent",
+                        factors=FREQUENT_SEARCH, ranks=WITH_FREQUENT,
+                        frequent=FREQUENT),
     "bound": Variant("spectral norm of each W at most twice its start's",
                      bound=2),
     "slow_ranks": Variant("rank entries with a warm-up of a third of the "
@@ -95,7 +98,7 @@ VARIANTS = {
     "riemann": Variant("Riemannian steps, orthogonalised",
                        form=tt_prototype.TangentTrain, step="riemann"),
     "riemann_plain": Variant("Riemannian steps, not orthogonalised",
-                             factors=SEARCH + (1 / 9, 1 / 27),
+                             factors=SEARCH + (1 / 9,),
                              form=tt_prototype.TangentTrain,
                              step="riemann_plain"),
     "grow": Variant("ranks that double after a third of the steps",
@@ -111,7 +114,7 @@ VARIANTS = {
     **{f"remainder_{tables}_{count}": Variant(
         f"dense rows beside the train for the {count} most frequent tokens "
         f"in {'the word table' if tables == 'words' else 'both tables'} "
-        "(rates: theirs)", searched="remainder", factors=(1, 3, 10),
+        "(rates: theirs)", searched="frequent", factors=FREQUENT_SEARCH,
         ranks=ranks, frequent=count, remainder=tables)
        for (tables, count), ranks in WITH_REMAINDER.items()},
 }
@@ -130,13 +133,12 @@ class Run:
         self.variant, self.factor, self.seed = variant, factor, seed
         self.steps, self.batch = options.steps, options.batch
         self.corpus = corpus
-        dense = variant.step == "dense"
         self.ranks = variant.ranks[corpus.special.vocabulary]
         # The steps before which ranks grow.
         self.growth = [int(share * self.steps)
                        for share in variant.more.get("grow", ())]
         self.fresh = torch.Generator().manual_seed(seed + 1000)
-        ranks = None if dense else self.ranks_after(0)
+        ranks = None if variant.step == "dense" else self.ranks_after(0)
         frequent = numpy.argsort(-corpus.counts)[
             :variant.more.get("frequent", 0)]
         self.model = tt_prototype.Model(
@@ -145,13 +147,13 @@ class Run:
             variant.more.get("per_head", False),
             variant.more.get("remainder", ""))
         self.trains = self.model.trains()
-        remainders = self.model.remainders()
+        rows = self.model.frequent_parameters()
         apart = {id(p) for t in self.trains for p in t.parameters()}
-        apart.update(map(id, remainders))
+        apart.update(map(id, rows))
         self.adamw = tt_steps.AdamW({
             "ranks": [t.entries for t in self.trains
                       if t.entries.requires_grad],
-            "remainder": remainders,
+            "frequent": rows,
             "other": [p for p in self.model.parameters()
                       if id(p) not in apart]})
         self.cores = self.core_steps()

@@ -106,9 +106,9 @@ class Prototype(Case):
                         (model.output(x) - plain.output(x))[:, ids])
             for change in changes():
                 self.close(change, torch.zeros_like(change), 1e-6)
-            remainders = model.remainders()
-            self.assertEqual(len(remainders), count)
-            for p in remainders:
+            own = model.frequent_parameters()
+            self.assertEqual(len(own), count)
+            for p in own:
                 p.data = torch.randn_like(p)
             rows, logits = changes()
             self.close(rows[:3], torch.zeros(1), 1e-6)
@@ -270,6 +270,14 @@ class Runs(unittest.TestCase):
                 ranks.append({train.rank for train in run.trains})
             run.train_step(step, batch)
         self.assertEqual(ranks, [{6, 5, 4}, {12, 11, 8}, {24, 22, 16}])
+
+    def test_dense_rows_of_frequent_words_have_their_own_rate(self):
+        for name in ("frequent", "remainder_both_64"):
+            groups = new_run(name).adamw.groups
+            self.assertEqual(sum(p.numel() for p in groups["frequent"]),
+                             2 * 64 * tt_prototype.WIDTH)
+            self.assertFalse({id(p) for p in groups["frequent"]} & {
+                id(p) for p in groups["other"]})
 
     def test_blocks_have_ranks_of_their_own(self):
         for name, expected in (("first_block", [32, 16]),
