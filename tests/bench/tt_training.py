@@ -38,7 +38,8 @@ SECOND_BLOCK = {v: {kind: pair[::-1] for kind, pair in ranks.items()}
 # Nearly as large, with one train for each of the 4 heads.
 PER_HEAD = {2048: {"attention": 9, "ffn": 25},
             8192: {"attention": 15, "ffn": 38}}
-# As large, with a dense row in both tables for the most frequent tokens.
+# As large, with a dense row in both tables for the most frequent tokens, at the
+# cost of the tables' ranks.
 FREQUENT = 64
 WITH_FREQUENT = {2048: {"embedding": 14, "output": 12},
                  8192: {"embedding": 46, "output": 21}}
@@ -85,10 +86,17 @@ VARIANTS = {
                          ranks=MORE_ATTENTION),
     "ffn": Variant("half the ranks in attention, more in feed-forward",
                    ranks=MORE_FFN),
-    "frequent": Variant(f"dense rows for the {FREQUENT} most frequent tokens "
-                        "(rates: theirs)", searched="frequent",
-                        factors=FREQUENT_SEARCH, ranks=WITH_FREQUENT,
-                        frequent=FREQUENT),
+    "frequent": Variant(
+        f"dense rows in place of the train's, {FREQUENT} tokens, both tables "
+        "(rates: theirs)", searched="frequent", factors=FREQUENT_SEARCH,
+        ranks=WITH_FREQUENT, frequent=FREQUENT),
+    "frequent_added": Variant(
+        f"dense rows beside the train's, {FREQUENT} tokens, fewer ranks in "
+        "both tables (rates: theirs)", searched="frequent",
+        factors=FREQUENT_SEARCH, ranks=WITH_FREQUENT, frequent=FREQUENT,
+        remainder="both"),
+    "other": Variant("higher rates of biases, norms and positions (rates: "
+                     "theirs)", searched="other", factors=(3, 10)),
     "bound": Variant("spectral norm of each W at most twice its start's",
                      bound=2),
     "slow_ranks": Variant("rank entries with a warm-up of a third of the "
@@ -105,15 +113,15 @@ VARIANTS = {
                     grow=(1 / 3,)),
     "grow_twice": Variant("ranks that double after a sixth of the steps and "
                           "after a third", grow=(1 / 6, 1 / 3)),
-    "first_block": Variant("first block with twice the ranks of the "
-                           "second", ranks=FIRST_BLOCK),
-    "second_block": Variant("second block with twice the ranks of the "
-                            "first", ranks=SECOND_BLOCK),
+    "first_block": Variant("first block with twice the ranks of the second",
+                           ranks=FIRST_BLOCK),
+    "second_block": Variant("second block with twice the ranks of the first",
+                            ranks=SECOND_BLOCK),
     "heads": Variant("a train for each head in attention", ranks=PER_HEAD,
                      per_head=True),
     **{f"remainder_{tables}_{count}": Variant(
-        f"dense rows beside the train for the {count} most frequent tokens "
-        f"in {'the word table' if tables == 'words' else 'both tables'} "
+        f"dense rows beside the train's, {count} tokens, "
+        f"{'word table' if tables == 'words' else 'both tables'} "
         "(rates: theirs)", searched="frequent", factors=FREQUENT_SEARCH,
         ranks=ranks, frequent=count, remainder=tables)
        for (tables, count), ranks in WITH_REMAINDER.items()},
