@@ -6,6 +6,7 @@ right, where left is N x r and right r x M. The word table is a tensor-train
 matrix of two cores: its entry (i1 i2, j1 j2) is entry (i1 j1, i2 j2) of such a
 product. Starts are those of docs/optimizer.md.
 """
+import functools
 import math
 
 import torch
@@ -134,16 +135,46 @@ class Dense(nn.Module):
         return self.weight
 
 
-class Table(nn.Module):
-    """The word table, and rows of their own for some words."""
+class PerHead(nn.Module):
+    """W of one train per head, each of which has columns of its own (`dim` 1)
+    or rows of its own (`dim` 0)."""
 
-    def __init__(self, weight, vocabulary, frequent, generator):
+    def __init__(self, trains, dim):
+        super().__init__()
+        self.trains, self.dim = nn.ModuleList(trains), dim
+
+    def forward(self, x, bias):
+        if self.dim == 1:
+            return torch.cat([train(x, part) for train, part in zip(
+                self.trains, bias.chunk(HEADS))], 1)
+        for train, part in zip(self.trains, x.chunk(HEADS, 1)):
+            bias = train(part, bias)
+        return bias
+
+    def matrix(self):
+        return torch.cat([train.matrix() for train in self.trains], self.dim)
+
+
+def dense_part(rows, columns, sigma, remainder, generator):
+    """Dense parameters of some words; those of a remainder begin at 0."""
+    return nn.Parameter(
+        torch.zeros(rows, columns) if remainder else
+        sigma * torch.randn(rows, columns, generator=generator))
+
+
+class Table(nn.Module):
+    """The word table, and dense rows for some words.
+
+    The rows replace the train's, or are added to them as a `remainder`.
+    """
+
+    def __init__(self, weight, vocabulary, frequent, remainder, generator):
         super().__init__()
         self.weight, self.vocabulary = weight, vocabulary
-        self.frequent = frequent
+        self.frequent, self.remainder = frequent, remainder
         if len(frequent):
-            self.rows = nn.Parameter(TABLE_SIGMA * torch.randn(
-                len(frequent), WIDTH, generator=generator))
+            self.rows = dense_part(len(frequent), WIDTH, TABLE_SIGMA,
+                                   remainder, generator)
             slots = torch.full((vocabulary,), -1)
             slots[frequent] = torch.arange(len(frequent))
             self.register_buffer("slots", slots)
@@ -159,8 +190,9 @@ class Table(nn.Module):
             for a, b in self.weight.products()).view(-1, WIDTH)
         if len(self.frequent):
             slots = self.slots[ids]
+            own = self.rows[slots.clamp(0)]
             rows = torch.where(slots[:, None] >= 0,
-                               self.rows[slots.clamp(0)], rows)
+                               rows + own if self.remainder else own, rows)
         return rows
 
     def forward(self, ids):
@@ -169,21 +201,27 @@ class Table(nn.Module):
 
 
 class Output(Linear):
-    """The projection to the vocabulary, with columns of their own for some."""
+    """The projection to the vocabulary, with dense columns for some words.
 
-    def __init__(self, weight, vocabulary, sigma, frequent, generator):
+    They replace the train's, or are added to them, as the rows of Table.
+    """
+
+    def __init__(self, weight, vocabulary, sigma, frequent, remainder,
+                 generator):
         super().__init__(weight, vocabulary, generator)
-        self.frequent = frequent
+        self.frequent, self.remainder = frequent, remainder
         if len(frequent):
-            self.columns = nn.Parameter(sigma * torch.randn(
-                WIDTH, len(frequent), generator=generator))
+            self.columns = dense_part(WIDTH, len(frequent), sigma, remainder,
+                                      generator)
 
     def forward(self, x):
         y = self.weight(x, self.bias)
-        if len(self.frequent):
-            y = y.index_copy(1, self.frequent, torch.addmm(
-                self.bias[self.frequent], x, self.columns))
-        return y
+        if not len(self.frequent):
+            return y
+        if self.remainder:
+            return y.index_add(1, self.frequent, x @ self.columns)
+        return y.index_copy(1, self.frequent, torch.addmm(
+            self.bias[self.frequent], x, self.columns))
 
 
 class Block(nn.Module):
@@ -192,8 +230,9 @@ class Block(nn.Module):
     def __init__(self, make, hidden):
         super().__init__()
         self.hidden = hidden
-        for name in ("query", "key", "value", "output"):
-            setattr(self, name, make("attention", WIDTH, WIDTH))
+        for name in ("query", "key", "value"):
+            setattr(self, name, make("attention", WIDTH, WIDTH, heads=1))
+        self.output = make("attention", WIDTH, WIDTH, heads=0)
         self.up = make("ffn", WIDTH, FFN)
         self.down = make("ffn", FFN, WIDTH)
         self.attention_norm = nn.LayerNorm(WIDTH, EPSILON)
@@ -235,43 +274,60 @@ class CrossEntropy(torch.autograd.Function):
 
 class Model(nn.Module):
     """`ranks`: of the classes attention, ffn, head, embedding and output, or
-    None for a dense model."""
+    None for a dense model; a tuple has one rank for each block. With
+    `per_head` the layers of attention have one train of the given rank for
+    each head. The dense rows of `frequent` words are added to the train's in
+    the tables that `remainder` names ("words" or "both"); without it they
+    replace the train's in both tables."""
 
     def __init__(self, vocabulary, ranks, seed, form=Train, start="cores",
-                 frequent=(), causal=False):
+                 frequent=(), causal=False, per_head=False, remainder=""):
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         frequent = torch.as_tensor(frequent, dtype=torch.long)
+        in_output = frequent[:0] if remainder == "words" else frequent
 
-        def weight(kind, inputs, outputs, sigma=None):
+        def weight(kind, inputs, outputs, sigma=None, block=None, heads=None):
+            """`heads`: the dimension of W that the heads divide, if any."""
             sigma = sigma or math.sqrt(1 / (inputs + outputs))
             if ranks is None:
                 return Dense(inputs, outputs, sigma, generator)
             bent = form is BentTrain and kind in ("embedding", "output")
-            return (Train if bent else form)(
-                inputs, outputs, min(ranks[kind], inputs, outputs), sigma,
-                generator, start)
+            rank = ranks[kind]
+            if isinstance(rank, tuple):
+                rank = rank[block]
 
-        def make(kind, inputs, outputs):
-            return Linear(weight(kind, inputs, outputs), outputs, generator)
+            def train(*shape):
+                return (Train if bent else form)(
+                    *shape, min(rank, *shape), sigma, generator, start)
+            if not per_head or heads is None:
+                return train(inputs, outputs)
+            shape = [inputs, outputs]
+            shape[heads] //= HEADS
+            return PerHead([train(*shape) for _ in range(HEADS)], heads)
+
+        def make(kind, inputs, outputs, **place):
+            return Linear(weight(kind, inputs, outputs, **place), outputs,
+                          generator)
 
         (m1, m2), (n1, n2) = TABLE_ROWS[vocabulary], TABLE_COLUMNS
         shape = ((vocabulary, WIDTH) if ranks is None
                  else (m1 * n1, m2 * n2))
         self.words = Table(weight("embedding", *shape, TABLE_SIGMA),
-                           vocabulary, frequent, generator)
+                           vocabulary, frequent, bool(remainder), generator)
         self.position = nn.Parameter(
             TABLE_SIGMA * torch.randn(LENGTH, WIDTH, generator=generator))
         self.embedding_norm = nn.LayerNorm(WIDTH, EPSILON)
         hidden = (torch.full((LENGTH, LENGTH), -math.inf).triu(1)
                   if causal else None)
         self.blocks = nn.ModuleList(
-            [Block(make, hidden) for _ in range(LAYERS)])
+            [Block(functools.partial(make, block=i), hidden)
+             for i in range(LAYERS)])
         self.transform = make("head", WIDTH, WIDTH)
         self.head_norm = nn.LayerNorm(WIDTH, EPSILON)
         sigma = math.sqrt(1 / (WIDTH + vocabulary))
         self.output = Output(weight("output", WIDTH, vocabulary), vocabulary,
-                             sigma, frequent, generator)
+                             sigma, in_output, bool(remainder), generator)
 
     def forward(self, ids, places):
         """(rows, length) ids to the logits of the flat places."""
@@ -284,6 +340,12 @@ class Model(nn.Module):
 
     def trains(self):
         return [m for m in self.modules() if isinstance(m, Train)]
+
+    def frequent_parameters(self):
+        """The dense parameters of frequent words."""
+        return [getattr(table, name) for table, name in (
+            (self.words, "rows"), (self.output, "columns"))
+                if len(table.frequent)]
 
     def size(self):
         trains = self.trains()

@@ -14,9 +14,10 @@ VALIDATION, FEW = 256, 64  # rows at the end and before
 GAMMA, BETA = 1e-4, 1e-5
 # The engine's defaults, but for cores: in as few steps as these they learn more
 # at three times theirs.
-CORES_RATE, RANKS_RATE, OTHER_RATE = 0.03, 0.01, 0.001
+RATES = {"cores": 0.03, "ranks": 0.01, "other": 0.001, "frequent": 0.001}
 WARMUP = 0.1  # share of all steps
 SEARCH = (1, 1 / 3, 3)
+FREQUENT_SEARCH = (1, 3, 10, 30)
 
 # A fifth of the dense model.
 RANKS = {
@@ -26,13 +27,36 @@ RANKS = {
            "output": 22}}
 # As large as these, with the ranks of one class raised at the other's cost.
 MORE_ATTENTION = {2048: {"attention": 36, "ffn": 14},
-                  8192: {"attention": 57, "ffn": 23}}
+                  8192: {"attention": 57, "ffn": 22}}
 MORE_FFN = {2048: {"attention": 12, "ffn": 33},
             8192: {"attention": 19, "ffn": 53}}
-# As large, with a dense row in both tables for the most frequent tokens.
+# As large, with more ranks in the first block than in the second.
+FIRST_BLOCK = {2048: {"attention": (32, 16), "ffn": (32, 16)},
+               8192: {"attention": (51, 25), "ffn": (51, 25)}}
+SECOND_BLOCK = {v: {kind: pair[::-1] for kind, pair in ranks.items()}
+                for v, ranks in FIRST_BLOCK.items()}
+# Nearly as large, with one train for each of the 4 heads.
+PER_HEAD = {2048: {"attention": 9, "ffn": 25},
+            8192: {"attention": 15, "ffn": 38}}
+# As large, with a dense row in both tables for the most frequent tokens, at the
+# cost of the tables' ranks.
 FREQUENT = 64
 WITH_FREQUENT = {2048: {"embedding": 14, "output": 12},
                  8192: {"embedding": 46, "output": 21}}
+
+
+def all_ranks(rank, embedding, output):
+    return {"attention": rank, "ffn": rank, "head": rank,
+            "embedding": embedding, "output": output}
+
+
+# As large, with dense rows beside the train for so many of the most frequent
+# tokens in the word table or in both tables, at the cost of all ranks alike.
+WITH_REMAINDER = {
+    ("words", 64): {2048: all_ranks(23, 20, 15), 8192: all_ranks(37, 48, 22)},
+    ("both", 64): {2048: all_ranks(22, 19, 14), 8192: all_ranks(37, 48, 21)},
+    ("words", 256): {2048: all_ranks(19, 18, 14), 8192: all_ranks(35, 45, 21)},
+    ("both", 256): {2048: all_ranks(15, 13, 10), 8192: all_ranks(33, 42, 19)}}
 
 
 class Variant:
@@ -62,8 +86,17 @@ VARIANTS = {
                          ranks=MORE_ATTENTION),
     "ffn": Variant("half the ranks in attention, more in feed-forward",
                    ranks=MORE_FFN),
-    "frequent": Variant(f"dense rows for the {FREQUENT} most frequent tokens",
-                        ranks=WITH_FREQUENT, frequent=FREQUENT),
+    "frequent": Variant(
+        f"dense rows in place of the train's, {FREQUENT} tokens, both tables "
+        "(rates: theirs)", searched="frequent", factors=FREQUENT_SEARCH,
+        ranks=WITH_FREQUENT, frequent=FREQUENT),
+    "frequent_added": Variant(
+        f"dense rows beside the train's, {FREQUENT} tokens, fewer ranks in "
+        "both tables (rates: theirs)", searched="frequent",
+        factors=FREQUENT_SEARCH, ranks=WITH_FREQUENT, frequent=FREQUENT,
+        remainder="both"),
+    "other": Variant("higher rates of biases, norms and positions (rates: "
+                     "theirs)", searched="other", factors=(3, 10)),
     "bound": Variant("spectral norm of each W at most twice its start's",
                      bound=2),
     "slow_ranks": Variant("rank entries with a warm-up of a third of the "
@@ -73,9 +106,25 @@ VARIANTS = {
     "riemann": Variant("Riemannian steps, orthogonalised",
                        form=tt_prototype.TangentTrain, step="riemann"),
     "riemann_plain": Variant("Riemannian steps, not orthogonalised",
+                             factors=SEARCH + (1 / 9,),
                              form=tt_prototype.TangentTrain,
                              step="riemann_plain"),
-    "grow": Variant("ranks that double after a third of the steps", grow=True),
+    "grow": Variant("ranks that double after a third of the steps",
+                    grow=(1 / 3,)),
+    "grow_twice": Variant("ranks that double after a sixth of the steps and "
+                          "after a third", grow=(1 / 6, 1 / 3)),
+    "first_block": Variant("first block with twice the ranks of the second",
+                           ranks=FIRST_BLOCK),
+    "second_block": Variant("second block with twice the ranks of the first",
+                            ranks=SECOND_BLOCK),
+    "heads": Variant("a train for each head in attention", ranks=PER_HEAD,
+                     per_head=True),
+    **{f"remainder_{tables}_{count}": Variant(
+        f"dense rows beside the train's, {count} tokens, "
+        f"{'word table' if tables == 'words' else 'both tables'} "
+        "(rates: theirs)", searched="frequent", factors=FREQUENT_SEARCH,
+        ranks=ranks, frequent=count, remainder=tables)
+       for (tables, count), ranks in WITH_REMAINDER.items()},
 }
 
 
@@ -92,23 +141,29 @@ class Run:
         self.variant, self.factor, self.seed = variant, factor, seed
         self.steps, self.batch = options.steps, options.batch
         self.corpus = corpus
-        dense = variant.step == "dense"
         self.ranks = variant.ranks[corpus.special.vocabulary]
-        ranks = None if dense else self.ranks
-        if variant.more.get("grow"):
-            ranks = {kind: r // 2 for kind, r in ranks.items()}
+        # The steps before which ranks grow.
+        self.growth = [int(share * self.steps)
+                       for share in variant.more.get("grow", ())]
+        self.fresh = torch.Generator().manual_seed(seed + 1000)
+        ranks = None if variant.step == "dense" else self.ranks_after(0)
         frequent = numpy.argsort(-corpus.counts)[
             :variant.more.get("frequent", 0)]
         self.model = tt_prototype.Model(
             corpus.special.vocabulary, ranks, seed, variant.form,
-            variant.start, numpy.sort(frequent), corpus.causal)
+            variant.start, numpy.sort(frequent), corpus.causal,
+            variant.more.get("per_head", False),
+            variant.more.get("remainder", ""))
         self.trains = self.model.trains()
-        cores = {id(p) for t in self.trains for p in t.parameters()}
+        rows = self.model.frequent_parameters()
+        apart = {id(p) for t in self.trains for p in t.parameters()}
+        apart.update(map(id, rows))
         self.adamw = tt_steps.AdamW({
             "ranks": [t.entries for t in self.trains
                       if t.entries.requires_grad],
+            "frequent": rows,
             "other": [p for p in self.model.parameters()
-                      if id(p) not in cores]})
+                      if id(p) not in apart]})
         self.cores = self.core_steps()
         self.bound = None
         if "bound" in variant.more:
@@ -123,7 +178,7 @@ class Run:
                              orthogonal=step != "gram")
 
     def rates(self, step):
-        rates = {"cores": CORES_RATE, "ranks": RANKS_RATE, "other": OTHER_RATE}
+        rates = dict(RATES)
         scale = {name: scale_at(step, self.steps) for name in rates}
         scale["ranks"] = scale_at(
             step, self.steps, self.variant.more.get("ranks_warmup", WARMUP))
@@ -156,12 +211,20 @@ class Run:
             self.bound.apply()
         return loss.item()
 
-    def grow(self):
-        generator = torch.Generator().manual_seed(self.seed + 1000)
-        whole = {rank // 2: rank for rank in self.ranks.values()}
+    def ranks_after(self, grown):
+        """The ranks of each class when they have grown so many times."""
+        halved = len(self.growth) - grown
+        if not halved:
+            return self.ranks
+        return {kind: rank >> halved for kind, rank in self.ranks.items()}
+
+    def grow(self, step):
+        grown = self.growth.index(step)
+        before, after = self.ranks_after(grown), self.ranks_after(grown + 1)
+        larger = {before[kind]: after[kind] for kind in before}
         for train in self.trains:
-            tt_steps.grow(train, whole[train.rank], self.cores, self.adamw,
-                          generator)
+            tt_steps.grow(train, larger[train.rank], self.cores, self.adamw,
+                          self.fresh)
 
     @torch.no_grad()
     def validate(self, rows):
@@ -188,8 +251,8 @@ class Run:
         batches = self.corpus.batches(self.seed, self.batch, self.steps)
         for step, batch in enumerate(batches):
             begun = time.process_time()
-            if step == third and self.variant.more.get("grow"):
-                self.grow()
+            if step in self.growth:
+                self.grow(step)
             recent.append(self.train_step(step, batch))
             seconds += time.process_time() - begun
             if not math.isfinite(recent[-1]):

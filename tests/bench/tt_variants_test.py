@@ -91,6 +91,50 @@ class Prototype(Case):
         expected = x @ model.output.columns + model.output.bias[frequent]
         self.close(model.output(x)[:, frequent], expected)
 
+    def test_a_remainder_begins_without_effect_and_is_added(self):
+        ranks = {k: 4 for k in tt_training.RANKS[2048]}
+        frequent, others = [3, 70], [2, 5, 71]
+        x = torch.randn(2, tt_prototype.WIDTH)
+        plain = tt_prototype.Model(2048, ranks, 1)
+        for tables, count in (("words", 1), ("both", 2)):
+            model = tt_prototype.Model(2048, ranks, 1, frequent=frequent,
+                                       remainder=tables)
+            ids = torch.tensor(others + frequent)
+
+            def changes():
+                return (model.words(ids) - plain.words(ids),
+                        (model.output(x) - plain.output(x))[:, ids])
+            for change in changes():
+                self.close(change, torch.zeros_like(change), 1e-6)
+            own = model.frequent_parameters()
+            self.assertEqual(len(own), count)
+            for p in own:
+                p.data = torch.randn_like(p)
+            rows, logits = changes()
+            self.close(rows[:3], torch.zeros(1), 1e-6)
+            self.close(rows[3:], model.words.rows, 1e-6)
+            self.close(logits[:, :3], torch.zeros(1), 1e-6)
+            self.close(logits[:, 3:], x @ model.output.columns
+                       if tables == "both" else torch.zeros(1), 1e-5)
+
+    def test_a_train_for_each_head_is_a_block_of_the_weight(self):
+        ranks = {k: 4 for k in tt_training.RANKS[2048]}
+        block = tt_prototype.Model(2048, ranks, 1, per_head=True).blocks[0]
+        width = tt_prototype.WIDTH
+        head = width // tt_prototype.HEADS
+        x = torch.randn(5, width)
+        for layer, dim in ((block.query, 1), (block.output, 0)):
+            assembled = torch.zeros(width, width)
+            for i, train in enumerate(layer.weight.trains):
+                self.assertEqual(train.rank, 4)
+                part = assembled.narrow(dim, i * head, head)
+                part += train.left * train.entries @ train.right
+            self.close(layer.weight.matrix(), assembled, 1e-6)
+            self.close(layer(x), x @ assembled + layer.bias)
+            # The start has the norm of a dense one.
+            self.assertAlmostEqual(
+                float(assembled.norm()), (width / 2) ** 0.5, 4)
+
     def test_the_loss_and_its_gradient(self):
         logits = torch.randn(6, 9, requires_grad=True)
         labels = torch.randint(9, (6,))
@@ -192,6 +236,67 @@ class Steps(Case):
             adamw.step({"ranks": 0.1}, 1)
         self.assertGreater(float(train.right.data[RANK:].norm()), 0)
         self.assertGreater(float((train.entries.data[RANK:] - 1).norm()), 0)
+
+
+def new_run(name, vocabulary=2048, steps=200):
+    corpus = types.SimpleNamespace(
+        special=types.SimpleNamespace(vocabulary=vocabulary), causal=True,
+        counts=numpy.arange(vocabulary))
+    options = types.SimpleNamespace(steps=steps, batch=2)
+    return tt_training.Run(tt_training.VARIANTS[name], 1, 1, options, corpus)
+
+
+class Runs(unittest.TestCase):
+    def size(self, name, vocabulary):
+        run = new_run(name, vocabulary)
+        for step in run.growth:
+            run.grow(step)
+        return run.model.size()
+
+    def test_ranks_grow_twice_without_a_change_of_the_loss(self):
+        run = new_run("grow_twice", steps=12)
+        self.assertEqual(run.growth, [2, 4])
+        rng = numpy.random.default_rng(1)
+        batch = tt_corpus.shifted(
+            rng.integers(2048, size=(2, tt_prototype.LENGTH)))
+        ids, places, _ = map(torch.from_numpy, batch)
+        ranks = [{train.rank for train in run.trains}]
+        for step in range(6):
+            if step in run.growth:
+                before = run.model(ids, places)
+                run.grow(step)
+                change = run.model(ids, places) - before
+                self.assertLess(float(change.abs().max()), 1e-4)
+                ranks.append({train.rank for train in run.trains})
+            run.train_step(step, batch)
+        self.assertEqual(ranks, [{6, 5, 4}, {12, 11, 8}, {24, 22, 16}])
+
+    def test_dense_rows_of_frequent_words_have_their_own_rate(self):
+        for name in ("frequent", "remainder_both_64"):
+            groups = new_run(name).adamw.groups
+            self.assertEqual(sum(p.numel() for p in groups["frequent"]),
+                             2 * 64 * tt_prototype.WIDTH)
+            self.assertFalse({id(p) for p in groups["frequent"]} & {
+                id(p) for p in groups["other"]})
+
+    def test_blocks_have_ranks_of_their_own(self):
+        for name, expected in (("first_block", [32, 16]),
+                               ("second_block", [16, 32])):
+            model = new_run(name).model
+            for block, rank in zip(model.blocks, expected):
+                for layer in (block.query, block.output, block.up, block.down):
+                    self.assertEqual(layer.weight.rank, rank)
+            self.assertEqual(model.transform.weight.rank, 24)
+
+    def test_no_variant_is_larger_than_the_baseline(self):
+        for vocabulary in tt_training.RANKS:
+            most = self.size("baseline", vocabulary)
+            for name in tt_training.VARIANTS:
+                if name != "dense":
+                    with self.subTest(name=name, vocabulary=vocabulary):
+                        size = self.size(name, vocabulary)
+                        self.assertLessEqual(size, most)
+                        self.assertGreater(size, 0.99 * most)
 
 
 class Corpus(unittest.TestCase):
