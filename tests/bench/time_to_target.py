@@ -5,7 +5,8 @@ has one learning rate, searched over the same multiples of its default with seed
 1 (Muon's and AdamW's together, where a method has both): three, and up to two
 more beyond the first or last while that is the best; the best one is used for
 the other seeds. If a model learns nothing at that rate with one of them, the
-next best rate is taken. A method that can be had at any size is searched at
+next best rate is taken, and if no rate serves all of them, the one with the
+lowest mean loss. A method that can be had at any size is searched at
 each size. The target of a task is the tuned dense model's loss with the same
 seed plus 0.05 nats. Seconds are the processor time of a run, all threads
 together, from its first step on: other work on the machine hardly changes them.
@@ -97,10 +98,9 @@ def measure_in(pool, options, name, task, results, cache):
     searches = {kind: {f: measure(*kind, number, f, 1) for f in SEARCH}
                 for kind, number in kinds.items()}
 
-    def of_seeds(kind, tried):
-        best = best_of(tried)
-        return best, [tried[best]] + [
-            measure(*kind, kinds[kind], best, seed)
+    def of_seeds(kind, factor):
+        return factor, [searches[kind][factor]] + [
+            measure(*kind, kinds[kind], factor, seed)
             for seed in range(2, options.seeds + 1)]
 
     runs = {}
@@ -114,13 +114,21 @@ def measure_in(pool, options, name, task, results, cache):
             further = float(f"{further:.2g}")
             tried[further] = measure(*kind, number, further, 1)
             best = best_of(tried)
-        runs[kind] = of_seeds(kind, tried)
+        runs[kind] = of_seeds(kind, best)
     for kind, tried in searches.items():
-        while (any(learnt_nothing(r.result()) for r in runs[kind][1])
-               and not learnt_nothing(runs[kind][1][0].result())
-               and len(tried) > 1):
-            del tried[runs[kind][0]]
-            runs[kind] = of_seeds(kind, tried)
+        # Rates at which the first seed learns something, the best first.
+        others = sorted((f for f in tried if f != runs[kind][0]
+                         and not learnt_nothing(tried[f].result())),
+                        key=lambda factor: final(tried[factor].result()))
+        attempts = [runs[kind]]
+        while others and any(learnt_nothing(r.result())
+                             for r in attempts[-1][1]):
+            attempts.append(of_seeds(kind, others.pop(0)))
+        if any(learnt_nothing(r.result()) for r in attempts[-1][1]):
+            # No rate serves all seeds.
+            attempts.sort(key=lambda attempt: -sum(
+                final(r.result()) for r in attempt[1]))
+        runs[kind] = attempts[-1]
     return {kind: (best, [r.result() for r in seeds])
             for kind, (best, seeds) in runs.items()}
 

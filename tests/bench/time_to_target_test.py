@@ -76,6 +76,17 @@ class Measure(unittest.TestCase):
         self.assertEqual(factor, 3)
         self.assertTrue(all(trainer_runs.final(r) < 5 for r in runs))
 
+    def test_where_no_rate_serves_all_seeds_the_lowest_mean_counts(self):
+        def losses(rate, seed):
+            if seed == 2:
+                return BASELINE + 100 * rate
+            return 5.0 if rate < 0.002 else 4.9 if rate < 0.005 else 7
+
+        factor, runs = self.measure("narrow dense", losses, seeds=2)[
+            "narrow dense", 20]
+        self.assertEqual(factor, 0.3)
+        self.assertAlmostEqual(trainer_runs.final(runs[1]), 6.09)
+
     def test_what_was_measured_is_not_measured_again(self):
         with tempfile.TemporaryDirectory() as folder:
             first = self.measure("dense", lambda rate, seed: 4, folder=folder)
