@@ -18,13 +18,15 @@ import tempfile
 import torch
 
 import comera.torch
-import time_to_target
+import bench_methods
+import bench_tasks
+import trainer_runs
 
 RANK = 32
 METHODS = {
-    "comera": lambda spec: time_to_target.comera(spec, RANK),
-    "dense": time_to_target.dense,
-    "dense, Muon": lambda spec: time_to_target.dense(spec, "MUON"),
+    "comera": lambda spec: bench_methods.comera(spec, RANK),
+    "dense": bench_methods.dense,
+    "dense, Muon": lambda spec: bench_methods.dense(spec, "MUON"),
 }
 
 
@@ -45,7 +47,7 @@ def trained(options, task, method, steps, cache):
                         "validationSamples": 1024}
     spec["resources"] = {"device": "CPU", "processes": 1}
     try:
-        process = time_to_target.start(options, spec, cache, work)
+        process = trainer_runs.start(options, spec, cache, work)
         log = process.communicate()[0]
         if process.returncode != 0:
             sys.exit(f"{method}: the trainer failed: {log[-500:]}")
@@ -77,7 +79,7 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="layer_spectra_data_") as work, \
             concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        task = time_to_target.c_source(None, work)
+        task = bench_tasks.c_source(None, work)
         cache = os.path.join(work, "cache")
         os.makedirs(cache)
         runs = {(method, steps): pool.submit(trained, options, task, method,

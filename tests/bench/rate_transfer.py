@@ -11,7 +11,9 @@ import os
 import sys
 import tempfile
 
-import time_to_target
+import bench_methods
+import bench_tasks
+import trainer_runs
 
 WIDTHS = (128, 256, 512, 1024)
 RANKS = (8, 32, 128)
@@ -25,8 +27,8 @@ def spec_of(task, width, rank, rate, steps):
     task["steps"] = steps
     task["batch"] = 16
     task["model"].update(hidden=width, ffn=4 * width, heads=width // 32)
-    task["data"]["tokenizer"] = time_to_target.byte_bpe(1024)
-    spec = time_to_target.make_spec(task, "comera", rank, 1, 1, 1)
+    task["data"]["tokenizer"] = bench_tasks.byte_bpe(1024)
+    spec = bench_methods.make_spec(task, "comera", rank, 1, 1, 1)
     spec["optimizer"]["learningRateCores"] = rate
     return spec
 
@@ -48,15 +50,15 @@ def main():
                    {(WIDTH, r) for r in options.ranks})
     with tempfile.TemporaryDirectory(prefix="rate_transfer_") as work, \
             concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        task = time_to_target.c_source(None, work)
+        task = bench_tasks.c_source(None, work)
         cache = os.path.join(work, "cache")
         os.makedirs(cache)
 
         def job(width, rank, rate):
-            result = time_to_target.run(
+            result = trainer_runs.run(
                 options, spec_of(task, width, rank, rate, options.steps),
                 cache)
-            loss = time_to_target.final(result)
+            loss = trainer_runs.final(result)
             print(f"width {width}, rank {rank}, rate {rate}: {loss:.3f} "
                   f"{result.get('failure', '')}", file=sys.stderr, flush=True)
             return result
@@ -70,7 +72,7 @@ def main():
             results = [runs[kind, rate].result() for rate in RATES]
             sizes = {r["curve"][0]["parameters"] for r in results}
             print(f"| {kind[0]} | {kind[1]} | {max(sizes):,} | " + " | ".join(
-                f"{time_to_target.final(r):.3f}" for r in results) + " |")
+                f"{trainer_runs.final(r):.3f}" for r in results) + " |")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Windows of C source and their masks, for tt_variants.py.
 
-The files are those of the task c_source of time_to_target.py; `comera data
+The files are those of the task c_source of bench_tasks.py; `comera data
 prepare` makes byte-level BPE of them. Which files are held out does not depend
 on a run's seed, so that all losses are comparable.
 """
@@ -12,7 +12,7 @@ import subprocess
 
 import numpy
 
-import time_to_target
+import bench_tasks
 
 MASK_PROBABILITY = 0.15
 MOST_BYTES = 16 << 20
@@ -23,7 +23,7 @@ _HEADER_BYTES, _TRAILER_BYTES = 64, 32
 
 def write_texts(folder):
     """Writes train.jsonl and validation.jsonl, which the engine reads too."""
-    time_to_target.kernel_sources(folder)
+    bench_tasks.kernel_sources(folder)
     files = sorted(glob.glob(os.path.join(folder, "linux", "**", "*.c"),
                              recursive=True))
     random.Random(1).shuffle(files)

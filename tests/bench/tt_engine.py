@@ -11,7 +11,9 @@ import argparse
 import os
 import tempfile
 
-import time_to_target
+import bench_methods
+import bench_tasks
+import trainer_runs
 from tt_prototype import FFN, HEADS, LENGTH, TABLE_COLUMNS, TABLE_ROWS, WIDTH
 from tt_training import RANKS, VALIDATION
 
@@ -20,7 +22,7 @@ def spec_of(options, folder):
     ranks = RANKS[options.vocabulary]
     tokenizer = os.path.join(folder, "train", "tokenizer")
     task = {
-        "model": time_to_target.encoder("MASKED_LM", WIDTH, heads=HEADS,
+        "model": bench_tasks.encoder("MASKED_LM", WIDTH, heads=HEADS,
                                         dropoutOff=True),
         "data": {
             "text": {part: [os.path.join(folder, f"{part}.jsonl")]
@@ -32,7 +34,7 @@ def spec_of(options, folder):
             "maxLength": LENGTH},
         "steps": options.steps, "batch": options.batch,
         "validation": VALIDATION}
-    spec = time_to_target.make_spec(task, "comera", 1, 1, options.seed, 1)
+    spec = bench_methods.make_spec(task, "comera", 1, 1, options.seed, 1)
     spec["optimizer"]["learningRateCores"] = options.rate
 
     def layer(kind, inputs, outputs):
@@ -64,7 +66,7 @@ def main():
     folder = os.path.abspath(
         os.path.join(options.out, f"data{options.vocabulary}"))
     with tempfile.TemporaryDirectory(prefix="tt_engine_") as cache:
-        result = time_to_target.run(options, spec_of(options, folder), cache)
+        result = trainer_runs.run(options, spec_of(options, folder), cache)
     if not result["curve"]:
         raise SystemExit(result.get("failure", "no loss"))
     print(f"{result['curve'][0]['parameters']:,} parameters: " + ", ".join(

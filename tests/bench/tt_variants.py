@@ -13,7 +13,7 @@ import sys
 
 import torch
 
-import time_to_target
+import trainer_runs
 import tt_corpus
 import tt_prototype
 from tt_training import RANKS, VALIDATION, VARIANTS, Run
@@ -73,7 +73,7 @@ def differences(measured, name):
 
 def brief(values, sign=""):
     """Mean and spread; of one value, that."""
-    mean, deviation = time_to_target.spread(values)
+    mean, deviation = trainer_runs.spread(values)
     return f"{mean:{sign}.3f}" + (
         f" ± {deviation:.3f}" if len(values) > 1 else "")
 
@@ -92,7 +92,7 @@ def table(measured):
             ", ".join(factors), brief([final(r) for r in runs]),
             ", ".join(f"{d:+.3f}" for d in beside),
             brief(beside, "+") if beside else "",
-            "{:.3f} |".format(time_to_target.spread(
+            "{:.3f} |".format(trainer_runs.spread(
                 [r["seconds_per_step"] for r in runs])[0])]))
     return "\n".join(lines)
 
@@ -109,7 +109,7 @@ def plot(measured, path):
     from matplotlib import pyplot
     names = [n for n in measured if n not in ("baseline", "dense")
              and math.isfinite(final(measured[n][-1][0]))]
-    names.sort(key=lambda n: -time_to_target.spread(
+    names.sort(key=lambda n: -trainer_runs.spread(
         differences(measured, n))[0])
     figure, axis = pyplot.subplots(figsize=(8, 1 + 0.35 * len(names)))
     for row, name in enumerate(names):
@@ -153,7 +153,7 @@ def main():
     corpus = tt_corpus.Corpus(folder, tt_prototype.LENGTH, VALIDATION,
                               options.task == "causal")
     print(f"unigram loss {corpus.unigram_loss():.3f}", file=sys.stderr)
-    results = time_to_target.Results(
+    results = trainer_runs.Results(
         os.path.join(options.out, "results.jsonl"))
     measured = {}
     for name in options.variants.split(","):
