@@ -1,11 +1,11 @@
 #!/bin/sh
 # Compares a search (`method: auto`) on SST-2 with an exhaustive sweep of the
 # same candidates: the size of the result, and the processor time.
-#   tests/bench/auto_search.sh [--data=../shared] [--accuracy=0.78]
+#   tests/bench/outcomes/auto_search.sh [--data=../shared] [--accuracy=0.78]
 #                              [--steps=24000]
 # DATA holds data/sst2/{train.tsv.gz,dev.tsv}.
 set -eu
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../../.."
 
 data=../shared
 accuracy=0.78
@@ -52,5 +52,5 @@ bazel-bin/client/comera run --auto "$data/train.tsv.gz" \
   --validation "$data/dev.tsv" --target-accuracy "$accuracy" \
   --budget "$steps steps" --set training.validation_samples=-1 --dry-run \
   >"$results/auto.yaml"
-/usr/bin/python3 tests/bench/auto_search.py bazel-bin/client/comera \
+/usr/bin/python3 tests/bench/outcomes/auto_search.py bazel-bin/client/comera \
   "$results" "$accuracy"
