@@ -1,5 +1,5 @@
-// Runs the coordinator: start and stop, jobs, workers' calls and the passes of
-// the scheduler.
+// Runs the coordinator: start and stop, what it commits, the passes of the
+// scheduler and what expires.
 #include "server/host/coordinator_host.h"
 
 #include <unistd.h>
@@ -10,12 +10,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/log.h"
-#include "proto/job_state.h"
-#include "proto/resource_names.h"
 #include "server/coordinator/job/forgotten_jobs.h"
-#include "server/coordinator/synchronize/synchronize_validation.h"
 #include "server/host/clock_check.h"
-#include "server/host/received_logs.h"
 
 namespace comera::server {
 namespace {
@@ -72,10 +68,6 @@ bool OnlyDeletes(const StoreBatch& batch) {
                         return document.body &&
                                document.kind != ForgottenJobs::kDocumentKind;
                       });
-}
-
-absl::Status NoJob(const std::string& name) {
-  return absl::NotFoundError(absl::StrCat("no job ", name));
 }
 
 }  // namespace
@@ -405,154 +397,8 @@ bool CoordinatorHost::UpdateReadOnly() {
   return !read_only;
 }
 
-void CoordinatorHost::ConfirmWorkerExit(const WorkerProbe& probe) {
-  loop_->Post([this, probe] {
-    if (stopping_ || !CheckWritable().ok()) return;
-    LOG(INFO) << "worker=" << probe.worker
-              << " event=process_gone address=" << probe.address;
-    Effects effects;
-    mutable_engine()->ConfirmWorkerExit(probe.worker, probe.incarnation, now(),
-                                        &effects);
-    Commit(std::move(effects));
-  });
-}
-
 void CoordinatorHost::TickNow() {
   loop_->Run([this] { Tick(); });
-}
-
-void CoordinatorHost::Submit(PreparedJob job,
-                             const absl::StatusOr<PinnedDatasets>& datasets,
-                             const JobAudit& audit, Callback<v1::Job> done) {
-  if (stopping_) return done(StoppingError());
-  if (datasets.ok()) {
-    job.set_datasets(datasets->pins);
-    return RunThenReply<v1::Job>(
-        [job](Coordinator* coordinator, absl::Time now, Effects* effects) {
-          return coordinator->Submit(job, now, effects);
-        },
-        [done, hold = datasets->hold](absl::StatusOr<v1::Job> created) {
-          done(std::move(created));
-        },
-        audit);
-  }
-  // A repeated request has its job, whatever stands against a new one.
-  const absl::StatusOr<v1::Job> found = engine().FindSubmitted(job);
-  if (absl::IsNotFound(found.status())) return done(datasets.status());
-  RunThenReply<v1::Job>(
-      [found](Coordinator*, absl::Time, Effects*) { return found; }, done,
-      audit);
-}
-
-void CoordinatorHost::SetQuotas(QuotaFinder quotas) {
-  loop_->Run([this, &quotas] { quotas_ = std::move(quotas); });
-}
-
-void CoordinatorHost::CreateJob(PreparedJob job, Callback<v1::Job> done,
-                                JobAudit audit) {
-  loop_->Post([this, job = std::move(job), done = std::move(done),
-               audit = std::move(audit)] {
-    if (stopping_) return done(StoppingError());
-    const std::string& user = job.submitter().user;
-    const size_t bytes = job.spec().ByteSizeLong();
-    const int64_t others =
-        observer_ == nullptr ? 0 : observer_->SpecBytesOf(user);
-    const absl::Status room =
-        admission_.Admit(user, bytes, QuotaOf(user), others);
-    if (!room.ok()) return Submit(job, room, audit, done);
-    const auto end = [this, user, bytes, done](absl::StatusOr<v1::Job> made) {
-      admission_.Settle(user, bytes);
-      done(std::move(made));
-    };
-    PinDatasets(job.spec(),
-                [=](const absl::StatusOr<PinnedDatasets>& datasets) {
-                  Submit(job, datasets, audit, end);
-                });
-  });
-}
-
-void CoordinatorHost::ResumeJob(v1::ResumeJobRequest request, std::string user,
-                                Callback<v1::Job> done, JobAudit audit) {
-  loop_->Post([this, request = std::move(request), user = std::move(user),
-               done = std::move(done), audit = std::move(audit)] {
-    if (stopping_) return done(StoppingError());
-    const JobDirectory::Entry* entry = directory_.Find(request.name());
-    const v1::JobState state =
-        entry == nullptr ? v1::SUCCEEDED : entry->job->state();
-    const bool ended = IsFinal(state) && state != v1::SUCCEEDED;
-    Callback<v1::Job> end = done;
-    if (ended || state == v1::PAUSED) {
-      // It will wait again, among its owner's jobs.
-      const std::string& owner = entry->job->user();
-      const absl::Status room = admission_.AdmitQueued(owner, QuotaOf(owner));
-      if (!room.ok()) return done(room);
-      end = [this, owner, done](absl::StatusOr<v1::Job> job) {
-        admission_.SettleQueued(owner);
-        done(std::move(job));
-      };
-    }
-    const auto resume = [=](const absl::StatusOr<PinnedDatasets>& datasets) {
-      if (stopping_) return end(StoppingError());
-      if (!datasets.ok()) return end(datasets.status());
-      // Once it is queued, its versions stay.
-      RunThenReply<v1::Job>(
-          [request, user](Coordinator* coordinator, absl::Time now,
-                          Effects* effects) {
-            return coordinator->Resume(request, now, effects, user);
-          },
-          [end, hold = datasets->hold](absl::StatusOr<v1::Job> job) {
-            end(std::move(job));
-          },
-          audit);
-    };
-    if (!ended) return resume(PinnedDatasets());
-    PinAgain(*entry->job, resume);
-  });
-}
-
-void CoordinatorHost::CancelJob(std::string name, std::string reason,
-                                Callback<v1::Job> done, JobAudit audit) {
-  CommitThenReply<v1::Job>(
-      [name = std::move(name), reason = std::move(reason)](
-          Coordinator* coordinator, absl::Time now, Effects* effects) {
-        return coordinator->Cancel(name, reason, now, effects);
-      },
-      std::move(done), std::move(audit));
-}
-
-void CoordinatorHost::RemoveModel(std::string name, Callback<v1::Job> done) {
-  loop_->Post([this, name = std::move(name), done = std::move(done)] {
-    if (stopping_) return done(StoppingError());
-    if (absl::Status status = CheckMakesRoom(); !status.ok()) {
-      return done(status);
-    }
-    Effects effects;
-    absl::StatusOr<v1::Job> job =
-        mutable_engine()->RemoveModel(name, now(), &effects);
-    Commit(std::move(effects),
-           [job = std::move(job), done](const absl::Status& status) {
-             if (!status.ok()) return done(status);
-             done(job);
-           });
-  });
-}
-
-void CoordinatorHost::DeleteJob(std::string name, StatusCallback done) {
-  loop_->Post([this, name = std::move(name), done = std::move(done)] {
-    if (stopping_) return done(StoppingError());
-    absl::Status status = CheckMakesRoom();
-    const JobDirectory::Entry* entry = directory_.Find(name);
-    if (status.ok() && observer_ != nullptr && entry != nullptr) {
-      status = observer_->CheckMayDelete(*entry->job);
-    }
-    Effects effects;
-    if (status.ok()) status = mutable_engine()->Delete(name, &effects);
-    if (!status.ok()) return done(status);
-    Commit(std::move(effects), [this, name, done](const absl::Status& status) {
-      if (status.ok()) RemoveFiles({name}, /*logs_only=*/false);
-      done(status);
-    });
-  });
 }
 
 void CoordinatorHost::RemoveFiles(std::vector<std::string> jobs,
@@ -579,128 +425,6 @@ void CoordinatorHost::CatchUp(std::function<void()> done) {
 
 void CoordinatorHost::Read(std::function<void(JobStore*)> read) {
   store_->Read(std::move(read));
-}
-
-void CoordinatorHost::GetJob(std::string name, Callback<v1::Job> done) {
-  // Not on the loop: pollers are many, and a pass over a long queue takes time.
-  const std::shared_ptr<const v1::Job> job = directory_.Get(name);
-  if (job == nullptr) return done(NoJob(name));
-  done(*job);
-}
-
-void CoordinatorHost::ListWorkers(Callback<v1::ListWorkersResponse> done) {
-  RunQuery<v1::ListWorkersResponse>(
-      [](const Coordinator& coordinator, absl::Time now) {
-        v1::ListWorkersResponse response;
-        for (v1::WorkerSummary& worker : coordinator.Workers(now)) {
-          *response.add_workers() = std::move(worker);
-        }
-        return response;
-      },
-      std::move(done));
-}
-
-int64_t CoordinatorHost::Synchronize(v1::SynchronizeRequest request,
-                                     Callback<v1::SynchronizeResponse> done) {
-  const int64_t call = next_call_.fetch_add(1);
-  // Before anything of it is used, also by the log files.
-  if (absl::Status status = ValidateSynchronize(request); !status.ok()) {
-    loop_->Post([status, done = std::move(done)] { done(status); });
-    return call;
-  }
-  loop_->Post([this, call, request = std::move(request),
-               done = std::move(done)]() mutable {
-    if (stopping_) return done(StoppingError());
-    if (absl::Status status = CheckWritable(); !status.ok()) {
-      return done(status);
-    }
-    calls_.Add(call, std::move(done));
-    if (request.logs_size() == 0) return RunSynchronize(request, {}, call);
-    std::vector<bool> keep;
-    for (const v1::LogChunk& chunk : request.logs()) {
-      keep.push_back(engine().KeepsLog(chunk, request.worker(), now()));
-    }
-    io_->Post([this, call, request = std::move(request),
-               keep = std::move(keep)]() mutable {
-      std::vector<v1::LogAck> acks = AppendLogs(request, keep, &logs_);
-      loop_->Post(
-          [this, call, request = std::move(request), acks = std::move(acks)] {
-            RunSynchronize(request, acks, call);
-            for (const v1::LogAck& ack : acks) NotifyChange(ack.job());
-          });
-    });
-  });
-  return call;
-}
-
-void CoordinatorHost::RunSynchronize(const v1::SynchronizeRequest& request,
-                                     const std::vector<v1::LogAck>& log_acks,
-                                     int64_t call) {
-  if (stopping_) return calls_.Reply(call, StoppingError());
-  if (!calls_.Has(call)) return;
-  if (absl::Status status = CheckWritable(); !status.ok()) {
-    return calls_.Reply(call, status);
-  }
-  Effects effects;
-  mutable_engine()->Synchronize(request, log_acks, call, now(), &effects);
-  Commit(std::move(effects));
-}
-
-void CoordinatorHost::Abandon(int64_t call) {
-  loop_->Post([this, call] {
-    mutable_engine()->Abandon(call);
-    calls_.Reply(call, absl::CancelledError("the worker hung up"));
-  });
-}
-
-void CoordinatorHost::CheckUpload(v1::UploadArtifactHeader header,
-                                  std::string worker,
-                                  Callback<UploadRoom> done) {
-  loop_->Post([this, header = std::move(header), worker = std::move(worker),
-               done = std::move(done)] {
-    if (stopping_) return done(StoppingError());
-    absl::Status status = CheckWritable();
-    if (status.ok()) status = engine().CheckUpload(header, worker);
-    if (!status.ok()) return done(status);
-    done(UploadCapacity(header));
-  });
-}
-
-UploadRoom CoordinatorHost::UploadCapacity(
-    const v1::UploadArtifactHeader& header) const {
-  const auto ids = ParseArtifactName(header.artifact());
-  const JobDirectory::Entry* entry = directory_.Find(JobName(ids->first));
-  UploadRoom room;
-  room.disk = options_.disk;
-  room.limit = options_.model_quota_bytes;
-  room.used = directory_.model_bytes() + engine().UploadedBytes(nullptr);
-  // A job that is not shown yet has no user's models either.
-  if (entry == nullptr) return room;
-  room.user = entry->job->user();
-  room.user_limit = QuotaOf(room.user).model_bytes;
-  room.user_used = directory_.UseOf(room.user).model_bytes +
-                   engine().UploadedBytes(&room.user);
-  return room;
-}
-
-void CoordinatorHost::ArtifactStored(v1::UploadArtifactHeader header,
-                                     std::string worker, StatusCallback done) {
-  CommitThenReply(
-      [header = std::move(header), worker = std::move(worker)](
-          Coordinator* coordinator, absl::Time now, Effects* effects) {
-        return coordinator->ArtifactStored(header, worker, now, effects);
-      },
-      std::move(done));
-}
-
-void CoordinatorHost::ReadLog(std::string job, int64_t attempt, int32_t rank,
-                              int64_t offset, size_t max_bytes,
-                              Callback<std::string> done) {
-  io_->Post([this, job = std::move(job), attempt, rank, offset, max_bytes,
-             done = std::move(done)] {
-    auto data = logs_.Read(job, attempt, rank, offset, max_bytes);
-    loop_->Post([data = std::move(data), done] { done(data); });
-  });
 }
 
 int64_t CoordinatorHost::Changes(const std::string& job) const {
