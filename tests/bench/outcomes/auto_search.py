@@ -44,13 +44,17 @@ def seconds(job):
     return (end - start).total_seconds()
 
 
+def stage_job(sweep, run):
+    """The job of the early stage that a run shares; None without one."""
+    stage = run.get('stage', 0)  # zeros are left out of the output
+    return sweep['stages'][stage].get('job') if stage >= 0 else None
+
+
 def whole_spec(comera, sweep, run):
     """The job of a candidate that shares no stage with others."""
-    if run.get('job'):
-        spec = json.loads(call(comera, 'get', run['job'], '-o', 'json'))['spec']
-    else:
-        stage = sweep['stages'][run['stage']]['job']
-        spec = json.loads(call(comera, 'get', stage, '-o', 'json'))['spec']
+    job = run.get('job') or stage_job(sweep, run)
+    spec = json.loads(call(comera, 'get', job, '-o', 'json'))['spec']
+    if not run.get('job'):
         ratio = re.search(r'shrunk_to=([0-9.]+)', run['label'])
         steps = spec['objective']['early']['steps']
         spec['objective']['late'] = {
@@ -78,7 +82,7 @@ def main():
     for run in sweep['runs']:
         # The search leaves out only candidates that are larger than what it
         # found. The sweep leaves them out too, which makes it cheaper.
-        if not run.get('job') and run['stage'] < 0:
+        if not run.get('job') and not stage_job(sweep, run):
             print(f"{run['label']}: left out, as in the search")
             continue
         file = folder / 'candidate.json'
