@@ -89,7 +89,7 @@ def main():
         file.write_text(json.dumps(whole_spec(comera, sweep, run)),
                         encoding='utf-8')
         job_name = call(comera, 'submit', str(file)).strip()
-        call(comera, 'wait', job_name, status=(0, 104))
+        call(comera, 'wait', job_name, status=(0, 100, 104))  # 100: it failed
         job = json.loads(call(comera, 'get', job_name, '-o', 'json'))
         total += seconds(job)
         spent += int(job['progress']['step'])
