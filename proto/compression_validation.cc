@@ -19,6 +19,7 @@ using Modes = google::protobuf::RepeatedField<int64_t>;
 
 constexpr int kMaxModes = 64;
 constexpr int64_t kMaxRank = 4096;
+constexpr int64_t kMaxDenseTokens = int64_t{1} << 20;
 // The trainer chooses at most 16 modes for each side of a matrix.
 constexpr int kMostListedRanks = 31;
 constexpr int64_t kMaxHeads = 1024;
@@ -141,10 +142,31 @@ void CheckLayer(const std::string& name, const v1::LayerCompression& layer,
         inputs == outputs, output_field,
         absl::StrCat("has ", outputs, " modes, input_modes ", inputs));
   }
+  check.Require(!layer.has_dense_tokens() || name == "embedding",
+                absl::StrCat(field, ".dense_tokens"),
+                "is for the word embedding only (compression.embedding)");
   const int64_t cores = !ttm             ? inputs + outputs
                         : automatic_rows ? outputs
                                          : inputs;
   CheckRanks(absl::StrCat(field, ".ranks"), layer.ranks(), cores, ttm, check);
+}
+
+// Checks the word embedding's dense rows, which leave some rows to its cores.
+void CheckDenseTokens(const v1::JobSpec& spec, SpecChecker& check) {
+  const v1::LayerCompression& embedding = spec.compression().embedding();
+  constexpr char kField[] = "compression.embedding.dense_tokens";
+  if (embedding.dense_tokens() == 0) return;
+  const int64_t vocabulary = spec.data().tokenizer().train_vocabulary_size();
+  check.Range(kField, embedding.dense_tokens(), 0,
+              vocabulary > 0 ? vocabulary - 1 : kMaxDenseTokens);
+  check.Require(
+      !embedding.dense(), kField,
+      "is for a table with cores, compression.embedding.dense is true");
+  check.Require(
+      spec.compression().method() == v1::CompressionSpec::COMERA, kField,
+      absl::StrCat(
+          "is for COMERA, the method is ",
+          v1::CompressionSpec::Method_Name(spec.compression().method())));
 }
 
 // Checks that every head gets the same number of samples of every batch, and of
@@ -293,6 +315,7 @@ void CheckTransformerLayers(const v1::JobSpec& spec, SpecChecker& check) {
   const Width vocabulary = {spec.data().tokenizer().train_vocabulary_size(),
                             true, "the vocabulary's"};
   CheckLayer("embedding", c.embedding(), vocabulary, hidden, true, check);
+  CheckDenseTokens(spec, check);
   CheckLayer("attention", c.attention(), hidden, hidden, false, check);
   CheckLayer("ffn_up", c.ffn_up(), hidden, ffn, false, check);
   CheckLayer("ffn_down", c.ffn_down(), ffn, hidden, false, check);

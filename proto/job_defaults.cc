@@ -248,8 +248,10 @@ void FillOptimizer(v1::JobSpec& spec) {
   if (optimizer.tables() == v1::OptimizerSpec::TABLES_UNSPECIFIED) {
     optimizer.set_tables(v1::OptimizerSpec::LAZY_ADAMW);
   }
-  if (optimizer.tables() == v1::OptimizerSpec::ROWWISE_ADAGRAD &&
-      !optimizer.has_learning_rate_tables()) {
+  const bool fast_rows =
+      optimizer.tables() == v1::OptimizerSpec::ROWWISE_ADAGRAD ||
+      spec.compression().embedding().dense_tokens() > 0;
+  if (fast_rows && !optimizer.has_learning_rate_tables()) {
     optimizer.set_learning_rate_tables(1e-2);
   }
   if (!optimizer.has_weight_decay()) optimizer.set_weight_decay(0);

@@ -130,6 +130,12 @@ double PlainParameters(const v1::JobSpec& spec, double vocabulary) {
   return embeddings + model.layers() * per_layer + tail;
 }
 
+// The parameters of the word embedding's dense rows.
+double DenseRowParameters(const v1::JobSpec& spec) {
+  return static_cast<double>(spec.compression().embedding().dense_tokens()) *
+         spec.model().hidden();
+}
+
 }  // namespace
 
 double SmallestModelParameters(const v1::JobSpec& spec) {
@@ -138,7 +144,7 @@ double SmallestModelParameters(const v1::JobSpec& spec) {
   }
   const double vocabulary =
       std::max<double>(1, spec.data().tokenizer().train_vocabulary_size());
-  double total = PlainParameters(spec, vocabulary);
+  double total = PlainParameters(spec, vocabulary) + DenseRowParameters(spec);
   for (const Weights& weights : AllWeights(spec, vocabulary)) {
     if (!IsCompressed(spec, weights.layer)) {
       total += weights.count * WholeParameters(spec, weights);
@@ -153,7 +159,7 @@ double LargestModelParameters(const v1::JobSpec& spec) {
   }
   const int32_t trained = spec.data().tokenizer().train_vocabulary_size();
   const double vocabulary = trained > 0 ? trained : kLargestVocabulary;
-  double total = PlainParameters(spec, vocabulary);
+  double total = PlainParameters(spec, vocabulary) + DenseRowParameters(spec);
   for (const Weights& weights : AllWeights(spec, vocabulary)) {
     const bool cores = IsCompressed(spec, weights.layer) &&
                        !weights.layer.input_modes().empty() &&

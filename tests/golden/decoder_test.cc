@@ -62,6 +62,8 @@ struct Case {
   bool pad_batches = false;
   // Every layer in cores, contracted on this path; none: dense.
   std::optional<kernels::TtPath> cores;
+  // Words whose rows are dense beside those of the cores.
+  std::vector<int32_t> dense_tokens;
 };
 
 // Modes whose products exceed the vocabulary, where they may, and unequal
@@ -104,6 +106,7 @@ ModelConfig ConfigOf(const Case& c) {
   for (const trainer::FactorisableLayer& layer : FactorisableLayers(config)) {
     trainer::Factorisation& f = config.layers_by_name[layer.key];
     if (c.cores.has_value()) f = CoresOf(layer);
+    if (layer.embedding) f.dense_tokens = c.dense_tokens;
     if (c.rank == 0 || layer.embedding || layer.in_head) continue;
     f.low_rank.kind = LowRank::Kind::kCola;
     f.low_rank.rank = c.rank;
@@ -307,6 +310,9 @@ std::vector<Case> Cases() {
     for (Case cores : DenseCases()) {
       cores.name += name;
       cores.cores = path;
+      cases.push_back(cores);
+      cores.name += "DenseTokens";
+      cores.dense_tokens = {0, 7, 30, 31, 52};
       cases.push_back(cores);
     }
   }

@@ -140,6 +140,13 @@ class Document {
     };
     weight = {product(f.input_modes), product(f.output_modes),
               Contracted(name, CoreModesOf(f, embedding))};
+    if (f.dense_tokens.empty()) return weight;
+    const Matrix rows = Stored(name + ".dense_rows");
+    for (int64_t i = 0; i < rows.rows; ++i) {
+      const Row row = rows.RowAt(i);
+      std::copy(row.begin(), row.end(),
+                weight.scalars.begin() + f.dense_tokens[i] * weight.columns);
+    }
     return weight;
   }
 

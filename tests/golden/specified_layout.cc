@@ -55,6 +55,9 @@ void AddWeight(const Factorisation& f, const std::string& name, bool embedding,
   for (size_t i = 0; i + 1 < order; ++i) {
     add(absl::StrCat(".rank.", i), {f.ranks[i]});
   }
+  if (!f.dense_tokens.empty()) {
+    add(".dense_rows", {static_cast<int64_t>(f.dense_tokens.size()), outputs});
+  }
 }
 
 void AddLinear(const ModelConfig& config, const std::string& key,

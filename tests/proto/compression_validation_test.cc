@@ -39,6 +39,32 @@ const std::vector<BadSpec>& BadSpecs() {
        [](Spec& s) {
          s.mutable_compression()->mutable_embedding()->add_output_modes(1);
        }},
+      {"compression.embedding.dense_tokens",
+       [](Spec& s) {
+         s.mutable_compression()->mutable_embedding()->set_dense_tokens(-1);
+       }},
+      {"compression.embedding.dense_tokens",  // all of the vocabulary
+       [](Spec& s) {
+         s.mutable_compression()->mutable_embedding()->set_dense_tokens(1000);
+       }},
+      {"compression.embedding.dense_tokens",  // beside `dense`
+       [](Spec& s) {
+         v1::LayerCompression& embedding =
+             *s.mutable_compression()->mutable_embedding();
+         embedding.Clear();
+         embedding.set_dense(true);
+         embedding.set_dense_tokens(4);
+       }},
+      {"compression.embedding.dense_tokens",  // of another method
+       [](Spec& s) {
+         s.mutable_compression()->set_method(v1::CompressionSpec::COLA);
+         s.mutable_compression()->mutable_embedding()->set_dense_tokens(4);
+         s.mutable_objective()->clear_late();
+       }},
+      {"compression.output.dense_tokens",
+       [](Spec& s) {
+         s.mutable_compression()->mutable_output()->set_dense_tokens(4);
+       }},
       {"compression.attention.input_modes",
        [](Spec& s) {
          s.mutable_compression()->mutable_attention()->set_input_modes(0, 7);

@@ -86,6 +86,22 @@ TEST(ModelSizeTest, DenseClassesOfACompressedDecoderAreWhole) {
             trainer::FixedSize(LayoutOf(spec).parameters));
 }
 
+TEST(ModelSizeTest, DenseTokensAreNeverCompressed) {
+  for (v1::JobSpec job : Jobs()) {
+    Compression& compression = *job.mutable_compression();
+    compression.set_method(Compression::COMERA);
+    const double without = SmallestModelParameters(WithDefaults(job));
+    compression.mutable_embedding()->set_dense_tokens(7);
+    const v1::JobSpec spec = WithDefaults(job);
+    EXPECT_EQ(SmallestModelParameters(spec) - without,
+              7.0 * spec.model().hidden());
+    EXPECT_EQ(SmallestModelParameters(spec),
+              trainer::FixedSize(LayoutOf(spec).parameters));
+    EXPECT_GE(LargestModelParameters(spec),
+              LayoutOf(spec).parameters.size());
+  }
+}
+
 TEST(ModelSizeTest, NoDecoderStartsAboveTheUpperBound) {
   v1::JobSpec job = CausalLmSpec();
   Compression& compression = *job.mutable_compression();

@@ -60,7 +60,7 @@ class ModelsTest(unittest.TestCase):
                 yield comera.torch.load(folder), reference, folder
 
     def test_all_are_there(self):
-        self.assertEqual(len(self.names), 34)
+        self.assertEqual(len(self.names), 37)
 
     def test_logits_equal_the_engines(self):
         for model, reference, folder in self.each():
@@ -219,7 +219,7 @@ class ModelsTest(unittest.TestCase):
             return lambda c: c["model"]["factorisation"]["head"].update(changes)
 
         expect_refused("not a comera-model", lambda c: c.update(format="x"))
-        expect_refused("version", lambda c: c.update(version=3))
+        expect_refused("version", lambda c: c.update(version=4))
         expect_refused("hidden", model(hidden=-1))
         expect_refused("hidden", model(hidden=True))
         expect_refused("heads", model(heads=5))
@@ -231,6 +231,13 @@ class ModelsTest(unittest.TestCase):
         expect_refused("ranks", head(ranks=[0, 2, 3]))
         expect_refused("modes", head(input_modes=[2, 2]))
         expect_refused("head", lambda c: c["model"]["factorisation"].pop("head"))
+        for tokens in (3, [4, 3], [4, 4], [-1], [1 << 40], ["1"], [0, 100_000]):
+            expect_refused(
+                "dense",
+                lambda c: c["model"]["factorisation"]["embedding"].update(
+                    dense_tokens=tokens
+                ),
+            )
 
         shutil.rmtree(damaged)
         shutil.copytree(source, damaged)

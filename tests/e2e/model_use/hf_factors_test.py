@@ -40,7 +40,7 @@ class HfFactorsTest(unittest.TestCase):
 
     def test_decoders(self):
         names = [n for n in self.models if n.startswith(('llama', 'gpt2'))]
-        self.assertEqual(len(names), 17)
+        self.assertEqual(len(names), 18)
         for name in names:
             with self.subTest(name), torch.no_grad():
                 reference = self.models[name]

@@ -197,7 +197,7 @@ class DecoderTest(unittest.TestCase):
             self.assertAlmostEqual(a, b, delta=1e-5, msg=what)
 
     def test_all_methods(self):
-        self.assertEqual(len(self.decoders), 17)
+        self.assertEqual(len(self.decoders), 18)
         for name, model in self.decoders.items():
             with self.subTest(name):
                 session = Session(self.export(name))

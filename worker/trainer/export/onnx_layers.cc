@@ -127,10 +127,15 @@ Value OnnxLayers::Embedding(const Value& ids) {
   }
   const Value shape = graph_.Axis(
       "Concat", {graph_.Node("Shape", {ids}), graph_.Ints({layer.outputs})}, 0);
-  if (f.ranks[0] == 0) {
-    return graph_.Node("Expand", {graph_.Float(0.0f), shape});
-  }
   const Value flat = graph_.Reshape(ids, {-1});
+  if (f.ranks[0] == 0) {
+    const Value zeros = graph_.Node("Expand", {graph_.Float(0.0f), shape});
+    if (f.dense_tokens.empty()) return zeros;
+    return graph_.Node(
+        "Reshape", {WithDenseRows(layer, f, flat,
+                                  graph_.Reshape(zeros, {-1, layer.outputs})),
+                    shape});
+  }
   const std::vector<const Parameter*> cores = CoresOf(layer);
   Value rows;  // (tokens, columns so far, rank)
   int64_t divisor = 1, columns = 1;
@@ -151,13 +156,45 @@ Value OnnxLayers::Embedding(const Value& ids) {
     columns *= n;
     rows = graph_.Reshape(product, {-1, columns, right});
   }
-  return graph_.Node("Reshape", {rows, shape});
+  rows = graph_.Reshape(rows, {-1, layer.outputs});
+  return graph_.Node("Reshape", {WithDenseRows(layer, f, flat, rows), shape});
+}
+
+Value OnnxLayers::WithDenseRows(const FactorisableLayer& layer,
+                                const Factorisation& f, const Value& ids,
+                                const Value& rows) {
+  if (f.dense_tokens.empty()) return rows;
+  // Of tokens without a dense row, any one, which Where then leaves out.
+  Dims slots(layer.inputs, 0), has_slot(layer.inputs, 0);
+  for (size_t i = 0; i < f.dense_tokens.size(); ++i) {
+    slots[f.dense_tokens[i]] = static_cast<int64_t>(i);
+    has_slot[f.dense_tokens[i]] = 1;
+  }
+  const Value slot = graph_.Axis("Gather", {graph_.Ints(slots), ids}, 0);
+  const Value own =
+      graph_.Axis("Gather", {Tensor(layer.name + ".dense_rows"), slot}, 0);
+  const Value is_dense = graph_.Node(
+      "Equal",
+      {graph_.Reshape(graph_.Axis("Gather", {graph_.Ints(has_slot), ids}, 0),
+                      {-1, 1}),
+       graph_.Ints({1})});
+  return graph_.Node("Where", {is_dense, own, rows});
 }
 
 Value OnnxLayers::EmbeddingTable() {
   const FactorisableLayer& layer = LayerOf("embedding");
   const Factorisation& f = model_.config.layers_by_name.at("embedding");
   if (f.dense()) return Tensor(layer.name + ".weight");
+  const Value table = TableOfCores(layer, f);
+  if (f.dense_tokens.empty()) return table;
+  const Value places = graph_.Reshape(
+      graph_.Ints(Dims(f.dense_tokens.begin(), f.dense_tokens.end())), {-1, 1});
+  return graph_.Node("ScatterND",
+                     {table, places, Tensor(layer.name + ".dense_rows")});
+}
+
+Value OnnxLayers::TableOfCores(const FactorisableLayer& layer,
+                               const Factorisation& f) {
   if (f.ranks[0] == 0) {
     return graph_.Node("Expand", {graph_.Float(0.0f),
                                   graph_.Ints({layer.inputs, layer.outputs})});

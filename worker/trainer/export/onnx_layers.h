@@ -37,6 +37,12 @@ class OnnxLayers {
   // whose columns are the last rank.
   Value Chain(const std::vector<const Parameter*>& cores, size_t begin,
               size_t end);
+  // Rows of the word embedding (ids, width) that its cores give, with the dense
+  // ones in their places. `ids` (tokens).
+  Value WithDenseRows(const FactorisableLayer& layer, const Factorisation& f,
+                      const Value& ids, const Value& rows);
+  // The word embedding's table by its cores alone.
+  Value TableOfCores(const FactorisableLayer& layer, const Factorisation& f);
   Value WithoutBias(const FactorisableLayer& layer, const Factorisation& f,
                     const Value& x);
 

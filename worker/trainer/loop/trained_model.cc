@@ -69,11 +69,16 @@ absl::Status CheckSize(const std::string& what,
 absl::StatusOr<ModelConfig> TrainedModel::InitialConfig(
     const TrainerOptions& options, const TrainingSchedule& schedule) {
   const ClickShape* clicks = options.data->clicks();
+  std::vector<int64_t> token_counts;
+  if (options.spec.compression().embedding().dense_tokens() > 0) {
+    token_counts = options.data->TokenCounts();
+  }
   ASSIGN_OR_RETURN(
       ModelConfig config,
       clicks != nullptr
           ? MakeModelConfig(options.spec, *clicks)
-          : MakeModelConfig(options.spec, options.data->vocabulary_size()));
+          : MakeModelConfig(options.spec, options.data->vocabulary_size(),
+                            token_counts));
   if (config.gradients_by_block) {
     RETURN_IF_ERROR(CheckGradientsByBlock(options));
   }

@@ -10,12 +10,13 @@ from typing import Any, Dict, List, Optional, Tuple
 from comera.errors import IntegrityError
 
 FORMAT = "comera-model"
-# The newest version that is read. Models without a SiLU between the halves of their
-# layers are written as version 1, which earlier releases read.
-VERSION = 2
+# The newest version that is read. A model is written as the first version that has
+# what it needs, so that earlier releases read it where they can (_version_of).
+VERSION = 3
 
 _MAX_BYTES = 64 << 20
 _MAX_EXTENT = 1 << 24
+_MAX_DENSE_TOKENS = 1 << 20
 _MAX_PARAMETERS = 1 << 38
 
 
@@ -43,6 +44,9 @@ class Factorisation:
     # With modes: a SiLU lies between the input half of the cores and the output
     # half.
     silu: bool = False
+    # A word embedding with cores: the ids, ascending, of the tokens whose rows are
+    # dense in place of the train's.
+    dense_tokens: Tuple[int, ...] = ()
 
     @property
     def has_cores(self) -> bool:
@@ -135,6 +139,15 @@ class _Fields:
         return self._data.get(key)
 
 
+def _dense_tokens(fields: _Fields) -> Tuple[int, ...]:
+    if fields.get("dense_tokens") is None:
+        return ()
+    tokens = fields.integers("dense_tokens", _MAX_DENSE_TOKENS, low=0)
+    if any(a >= b for a, b in zip(tokens, tokens[1:])):
+        raise fields.fail("dense_tokens", "expected ascending ids")
+    return tokens
+
+
 def _factorisation(data: Any, where: str) -> Factorisation:
     fields = _Fields(data, where)
     low_rank = None
@@ -158,6 +171,7 @@ def _factorisation(data: Any, where: str) -> Factorisation:
         fields.integers("ranks", 31, low=0),
         low_rank,
         fields.boolean("silu"),
+        _dense_tokens(fields),
     )
     if bool(result.input_modes) != bool(result.output_modes) or (
         result.has_cores and low_rank is not None
@@ -165,6 +179,8 @@ def _factorisation(data: Any, where: str) -> Factorisation:
         raise fields.fail("input_modes", "inconsistent with the other fields")
     if result.silu and not result.has_cores:
         raise fields.fail("silu", "is for layers with cores")
+    if result.dense_tokens and not result.has_cores:
+        raise fields.fail("dense_tokens", "are for a table with cores")
     if any(r == 0 for r in result.ranks) and any(result.ranks):
         raise fields.fail("ranks", "one is 0, so all must be")
     return result
@@ -276,6 +292,13 @@ def _field_names(config: ModelConfig) -> Tuple[str, ...]:
     return (*transformer, "segments", "classes")
 
 
+def _version_of(config: ModelConfig) -> int:
+    """The first version whose readers know what the model has."""
+    if any(f.dense_tokens for f in config.factorisation.values()):
+        return 3
+    return 2 if any(f.silu for f in config.factorisation.values()) else 1
+
+
 def config_to_json(
     config: ModelConfig, size_parameters: int, size_bytes: int
 ) -> Dict[str, Any]:
@@ -290,6 +313,8 @@ def config_to_json(
         }
         if f.silu:
             layers[name]["silu"] = True
+        if f.dense_tokens:
+            layers[name]["dense_tokens"] = list(f.dense_tokens)
         if f.low_rank is not None:
             low_rank = dict(vars(f.low_rank))
             if not f.low_rank.linear:
@@ -303,7 +328,7 @@ def config_to_json(
     model["factorisation"] = layers
     return {
         "format": FORMAT,
-        "version": 2 if any(f.silu for f in config.factorisation.values()) else 1,
+        "version": _version_of(config),
         "model": model,
         "size_parameters": size_parameters,
         "size_bytes": size_bytes,

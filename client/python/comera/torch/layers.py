@@ -266,6 +266,7 @@ class TTMEmbedding(TensorTrain, Table):
     the rank entries of the inner bonds. What rows have in common is contracted once:
     distinct first halves of their digits, distinct second halves, then one product
     for each distinct row. The row `padding`, if there is one, is 0 and stays so.
+    `dense_rows` are the rows of form.dense_tokens, in place of the train's.
     """
 
     def __init__(
@@ -291,6 +292,12 @@ class TTMEmbedding(TensorTrain, Table):
         self.padding = padding
         self._set_cores(
             [(bonds[i], m, n, bonds[i + 1]) for i, (m, n) in enumerate(modes)], entries
+        )
+        self.dense_tokens = form.dense_tokens
+        if self.dense_tokens and self.dense_tokens[-1] >= rows:
+            raise IntegrityError(f"{name}: a dense token is outside 0 to {rows - 1}")
+        self.dense_rows = (
+            new_parameter(len(self.dense_tokens), width) if self.dense_tokens else None
         )
 
     def _chain(
@@ -328,10 +335,20 @@ class TTMEmbedding(TensorTrain, Table):
         columns = right.shape[1] // bond if bond else self.width // max(1, left.shape[1])
         right = right.reshape(len(tails), bond, columns)
         rows = torch.bmm(left[head_of], right[tail_of]).reshape(len(unique), self.width)
+        rows = self._with_dense_rows(unique, rows)
         if self.padding is not None:
             rows = rows.masked_fill((unique == self.padding)[:, None], 0)
         # Under autocast too, rows are of the parameters' type, as nn.Embedding's are.
         return rows.to(self.core[0].dtype)[inverse]
+
+    def _with_dense_rows(self, ids: Tensor, rows: Tensor) -> Tensor:
+        if self.dense_rows is None:
+            return rows
+        tokens = torch.tensor(self.dense_tokens, device=ids.device)
+        place = torch.searchsorted(tokens, ids).clamp(max=len(tokens) - 1)
+        is_dense = tokens[place] == ids
+        own = self.dense_rows[place].to(rows.dtype)
+        return torch.where(is_dense[:, None], own, rows)
 
     def _blocks(self) -> List[Tensor]:
         device = self.core[0].device

@@ -83,6 +83,31 @@ void ExpectEqual(const Batch& a, const Batch& b) {
   EXPECT_EQ(a.labels, b.labels);
 }
 
+TEST_F(CodeDataTest, TokensAreCountedAsTheModelReadsThem) {
+  const auto data = Open();
+  const std::vector<int64_t> counts = data->TokenCounts();
+  ASSERT_EQ(counts.size(), 300u);
+  // One epoch, in which masks take the place of some tokens.
+  std::vector<int64_t> read(300);
+  const Batch batch = Train(*data, 0, data->train_samples());
+  for (size_t i = 0; i < batch.ids.size(); ++i) {
+    if (batch.mask[i] != 0) ++read[batch.ids[i]];
+  }
+  EXPECT_EQ(counts[0], data->train_samples()) << "<s>";
+  EXPECT_EQ(counts[1], 0) << "<pad>";
+  constexpr int32_t kMask = 299;  // the last of a trained vocabulary
+  ASSERT_GT(read[kMask], 20);
+  EXPECT_NEAR(static_cast<double>(counts[kMask]) / read[kMask], 1, 0.15);
+  // Without masks the counts are those of the text.
+  for (size_t i = 0; i < batch.labels.size(); ++i) {
+    --read[batch.ids[batch.label_rows[i]]];
+    ++read[batch.labels[i]];
+  }
+  for (int32_t id = 0; id < 300; ++id) {
+    if (id != kMask) EXPECT_EQ(counts[id], read[id]) << id;
+  }
+}
+
 TEST_F(CodeDataTest, Shape) {
   const auto data = Open();
   EXPECT_EQ(data->vocabulary_size(), 300);

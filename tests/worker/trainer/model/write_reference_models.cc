@@ -134,6 +134,11 @@ ModelConfig DecoderWithMethod(v1::ModelSpec::Architecture architecture,
   return config;
 }
 
+ModelConfig WithDenseTokens(ModelConfig config) {
+  config.layers_by_name.at("embedding").dense_tokens = {0, 5, 6, 29};
+  return config;
+}
+
 ModelConfig WithSilu(ModelConfig config) {
   SetInnerSilu(&config);
   return config;
@@ -169,6 +174,9 @@ std::vector<Case> DecoderCases() {
     tied.rope_theta = 500;
     SetLayers(dense, &tied);
     cases.push_back({dense ? "llama_tied_dense" : "llama_tied", tied});
+    if (!dense) {
+      cases.push_back({"llama_tied_dense_tokens", WithDenseTokens(tied)});
+    }
   }
   return cases;
 }
@@ -190,6 +198,8 @@ std::vector<Case> AllCases() {
       {"masked_lm_dense", SmallConfig(kMaskedLm, true)},
       {"masked_lm_gone_words", SmallConfig(kMaskedLm),
        "encoder.embedding.word"},
+      {"masked_lm_gone_words_dense_tokens",
+       WithDenseTokens(SmallConfig(kMaskedLm)), "encoder.embedding.word"},
       {"masked_lm_galore", WithMethod(kMaskedLm, {Kind::kGalore, 4, 1, 1})},
       {"masked_lm_lte", WithMethod(kMaskedLm, {Kind::kLte, 2, 2, 0.7})},
       {"dlrm", SmallDlrm()},
@@ -201,6 +211,9 @@ std::vector<Case> AllCases() {
     tied.tie_output = true;
     tied.layers_by_name.erase("output");
     cases.push_back({dense ? "masked_lm_tied_dense" : "masked_lm_tied", tied});
+    if (!dense) {
+      cases.push_back({"masked_lm_tied_dense_tokens", WithDenseTokens(tied)});
+    }
   }
   for (Case& one : DecoderCases()) cases.push_back(std::move(one));
   return cases;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "worker/trainer/data/batch/batch.h"
@@ -44,6 +45,9 @@ class CausalData : public ShuffledData {
     return documents_.test == nullptr ? 0 : Rows(*documents_.test);
   }
   double baseline_loss() const override { return baseline_loss_; }
+  std::vector<int64_t> TokenCounts() const override {
+    return documents_.train->LabelCounts();
+  }
   std::optional<double> validation_bytes_per_token() const override {
     return BytesPerToken(documents_.validation.get());
   }

@@ -42,18 +42,38 @@ absl::Status InMemoryData::Fill(Part part, int64_t sample, const MaskKey& key,
   return absl::OkStatus();
 }
 
-double InMemoryData::MaskedLmBaseline() const {
-  const SpecialTokens& special = tokenizer().special_tokens();
-  std::vector<int64_t> counts(vocabulary_size(), 1);
-  int64_t total = vocabulary_size();
+std::vector<int64_t> InMemoryData::StoredCounts() const {
+  std::vector<int64_t> counts(vocabulary_size(), 0);
   std::vector<int32_t> ids(options_.max_length);
   for (int64_t sample = 0; sample < train_samples(); ++sample) {
     samples_.train.CopyTokens(sample, ids.data());
     for (int32_t i = 0; i < samples_.train.length(sample); ++i) {
-      if (special.Contains(ids[i])) continue;
       ++counts[ids[i]];
-      ++total;
     }
+  }
+  return counts;
+}
+
+std::vector<int64_t> InMemoryData::TokenCounts() const {
+  std::vector<int64_t> counts = StoredCounts();
+  if (!masked_lm()) return counts;
+  const SpecialTokens& special = tokenizer().special_tokens();
+  int64_t maskable = 0;
+  for (int32_t id = 0; id < vocabulary_size(); ++id) {
+    if (!special.Contains(id)) maskable += counts[id];
+  }
+  counts[special.mask] += static_cast<int64_t>(
+      kMaskShare * options_.mask_probability * static_cast<double>(maskable));
+  return counts;
+}
+
+double InMemoryData::MaskedLmBaseline() const {
+  const SpecialTokens& special = tokenizer().special_tokens();
+  std::vector<int64_t> counts = StoredCounts();
+  int64_t total = 0;
+  for (int32_t id = 0; id < vocabulary_size(); ++id) {
+    if (special.Contains(id)) counts[id] = 0;
+    total += ++counts[id];
   }
   double loss = 0;
   int64_t labels = 0;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "worker/trainer/data/batch/batch.h"
@@ -44,6 +45,7 @@ class InMemoryData : public ShuffledData {
   int64_t test_samples() const override { return samples_.test.size(); }
   int32_t classes() const override { return options_.classes; }
   double baseline_loss() const override { return baseline_loss_; }
+  std::vector<int64_t> TokenCounts() const override;
 
  protected:
   int32_t TrainLength(int64_t sample) const override {
@@ -54,6 +56,8 @@ class InMemoryData : public ShuffledData {
 
  private:
   bool masked_lm() const { return options_.mask_probability > 0; }
+  // How often each token is in the training samples as they are stored.
+  std::vector<int64_t> StoredCounts() const;
   double MaskedLmBaseline() const;
   double ClassifierBaseline() const;
 

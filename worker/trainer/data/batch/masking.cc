@@ -48,7 +48,7 @@ void MaskTokens(const MaskKey& key, double probability,
     labels->push_back(ids[i]);
     const auto draw = words(i);
     const float action = UnitFloat(draw[1]);
-    if (action < 0.8f) {
+    if (action < kMaskShare) {
       ids[i] = special.mask;
     } else if (action < 0.9f) {
       int32_t token = static_cast<int32_t>(

@@ -19,6 +19,9 @@ struct MaskKey {
   uint64_t sample = 0;
 };
 
+// Share of the chosen tokens that become the mask token.
+inline constexpr float kMaskShare = 0.8f;
+
 // Labels that MaskTokens makes at most for a sample of `length` tokens: the
 // capacity a plan has to provide per sample.
 int64_t MaxMaskLabels(int64_t length, double probability);

@@ -36,6 +36,9 @@ class PhasedData : public TrainingData {
   int32_t classes() const override { return last().classes(); }
   int32_t vocabulary_size() const override { return last().vocabulary_size(); }
   double baseline_loss() const override { return last().baseline_loss(); }
+  std::vector<int64_t> TokenCounts() const override {
+    return last().TokenCounts();
+  }
   std::optional<double> validation_bytes_per_token() const override {
     return last().validation_bytes_per_token();
   }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "worker/trainer/data/batch/batch.h"
@@ -60,6 +61,12 @@ class TrainingData {
   virtual std::optional<double> test_bytes_per_token() const {
     return std::nullopt;
   }
+
+  // How often each token of the vocabulary is in the training samples (of
+  // causal language models: is a label in them); empty for clicks. A masked
+  // language model's mask counts as often as it takes a token's place on
+  // average.
+  virtual std::vector<int64_t> TokenCounts() const { return {}; }
 
   // What the batches of a click log hold; null for tokens.
   virtual const ClickShape* clicks() const { return nullptr; }

@@ -131,7 +131,8 @@ class DenseEmbedding(nn.Module):
 
 class TTMEmbedding(nn.Module):
     """A tensor-train matrix whose rows are computed when they are looked up. `core`:
-    (left, row mode, column mode, right) each."""
+    (left, row mode, column mode, right) each; `dense_rows`: the rows of the form's
+    dense_tokens, in place of the train's."""
 
     def __init__(self, rows, width, form):
         super().__init__()
@@ -142,6 +143,9 @@ class TTMEmbedding(nn.Module):
         self.core = nn.ParameterList(
             [_empty(bonds[i], m, n, bonds[i + 1]) for i, (m, n) in enumerate(modes)]
         )
+        self.dense_tokens = form.get("dense_tokens", [])
+        if self.dense_tokens:
+            self.dense_rows = _empty(len(self.dense_tokens), width)
 
     def forward(self, ids):
         unique, inverse = torch.unique(ids, return_inverse=True)
@@ -161,7 +165,15 @@ class TTMEmbedding(nn.Module):
             else:
                 wide = product.shape[1] * columns
                 product = torch.bmm(product, picked).reshape(count, wide, right)
-        return product.reshape(count, self.width)[inverse]
+        return self._with_dense_rows(unique, product.reshape(count, self.width))[inverse]
+
+    def _with_dense_rows(self, ids, rows):
+        if not self.dense_tokens:
+            return rows
+        tokens = torch.tensor(self.dense_tokens, device=ids.device)
+        place = torch.searchsorted(tokens, ids).clamp(max=len(tokens) - 1)
+        is_dense = tokens[place] == ids
+        return torch.where(is_dense[:, None], self.dense_rows[place], rows)
 
     def project(self, x):
         """X times the transposed table, block by block."""

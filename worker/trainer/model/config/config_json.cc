@@ -24,6 +24,7 @@ constexpr char kLlama[] = "llama";
 constexpr char kGpt2[] = "gpt2";
 constexpr char kDlrm[] = "dlrm";
 constexpr size_t kMaxColumns = 1024;
+constexpr size_t kMaxDenseTokens = size_t{1} << 20;
 
 absl::Status Bad(const std::string& key, const char* what) {
   return absl::DataLossError(
@@ -98,6 +99,7 @@ Json FactorisationToJson(const Factorisation& f) {
                {"output_modes", f.output_modes},
                {"ranks", f.ranks}};
   if (f.silu) json["silu"] = true;
+  if (!f.dense_tokens.empty()) json["dense_tokens"] = f.dense_tokens;
   const char* name = kLowRankNames[static_cast<int>(f.low_rank.kind)];
   if (name != nullptr) {
     json["low_rank"] = {{"kind", name},
@@ -141,6 +143,18 @@ absl::StatusOr<LowRank> LowRankFromJson(const Json& json,
   if (!linear.ok()) return Bad(key + ".linear", "expected a boolean");
   low.linear = *linear;
   return low;
+}
+
+absl::StatusOr<std::vector<int32_t>> DenseTokensFromJson(
+    const Json& json, const std::string& layer) {
+  if (!json.contains("dense_tokens")) return std::vector<int32_t>();
+  const std::string name = absl::StrCat(layer, ".dense_tokens");
+  ASSIGN_OR_RETURN(const std::vector<int64_t> ids,
+                   Integers(json, name, "dense_tokens", kMaxDenseTokens));
+  for (const int64_t id : ids) {
+    if (id < 0 || id > INT32_MAX) return Bad(name, "expected ids");
+  }
+  return std::vector<int32_t>(ids.begin(), ids.end());
 }
 
 Json FactorisationsToJson(const ModelConfig& config) {
@@ -304,6 +318,7 @@ absl::StatusOr<ModelConfig> ModelConfigFromJson(const Json& json) {
     const absl::StatusOr<bool> silu = Boolean(*value, "silu", false);
     if (!silu.ok()) return Bad(name + ".silu", "expected a boolean");
     f.silu = *silu;
+    ASSIGN_OR_RETURN(f.dense_tokens, DenseTokensFromJson(*value, name));
     ASSIGN_OR_RETURN(f.low_rank, LowRankFromJson(*value, layer.key));
   }
   if (layers->size() != config.layers_by_name.size()) {

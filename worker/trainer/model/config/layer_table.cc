@@ -69,6 +69,29 @@ bool MayActivate(const FactorisableLayer& layer) {
 
 namespace {
 
+absl::Status CheckDenseTokens(const FactorisableLayer& layer,
+                              const Factorisation& f) {
+  if (f.dense_tokens.empty()) return absl::OkStatus();
+  if (f.dense() || layer.layer_class != "embedding") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        layer.key, ": only a word embedding with cores has dense tokens"));
+  }
+  int64_t before = -1;
+  for (const int32_t id : f.dense_tokens) {
+    if (id <= before || id >= layer.inputs) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(layer.key, ": dense token ", id, " after ", before,
+                       ": not ascending, or outside [0, ", layer.inputs, ")"));
+    }
+    before = id;
+  }
+  if (static_cast<int64_t>(f.dense_tokens.size()) < layer.inputs) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(layer.key, ": no token is left for the cores"));
+}
+
 absl::Status CheckLowRank(const FactorisableLayer& layer, const LowRank& low) {
   const bool usable = !layer.embedding && low.heads >= 1 &&
                       low.heads <= kMaxHeads && low.scale > 0 &&
@@ -87,6 +110,8 @@ absl::Status CheckLowRank(const FactorisableLayer& layer, const LowRank& low) {
 absl::Status CheckLayer(const FactorisableLayer& layer, const Factorisation& f,
                         double* floats) {
   const std::string& key = layer.key;
+  RETURN_IF_ERROR(CheckDenseTokens(layer, f));
+  *floats += static_cast<double>(f.dense_tokens.size()) * layer.outputs;
   if (f.dense()) {
     if (!f.output_modes.empty() || !f.ranks.empty() || f.silu) {
       return absl::InvalidArgumentError(absl::StrCat(

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -311,10 +312,33 @@ void SetGate(v1::ColaSpec::Nonlinearity nonlinearity, ModelConfig* config) {
                       nonlinearity == v1::ColaSpec::BOTH;
 }
 
+absl::Status SetDenseTokens(const v1::LayerCompression& spec,
+                            absl::Span<const int64_t> counts,
+                            ModelConfig* config) {
+  if (spec.dense_tokens() == 0) return absl::OkStatus();
+  if (spec.dense_tokens() < 0 || spec.dense_tokens() >= config->vocabulary) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "compression.embedding.dense_tokens: ", spec.dense_tokens(),
+        " is outside [0, ", config->vocabulary, "), the vocabulary"));
+  }
+  std::vector<int32_t> ids(config->vocabulary);
+  std::iota(ids.begin(), ids.end(), 0);
+  if (!counts.empty()) {
+    std::stable_sort(ids.begin(), ids.end(), [&](int32_t a, int32_t b) {
+      return counts[a] > counts[b];
+    });
+  }
+  ids.resize(spec.dense_tokens());
+  std::sort(ids.begin(), ids.end());
+  config->layers_by_name.at("embedding").dense_tokens = std::move(ids);
+  return CheckModelConfig(*config);
+}
+
 }  // namespace
 
-absl::StatusOr<ModelConfig> MakeModelConfig(const v1::JobSpec& spec,
-                                            int64_t vocabulary) {
+absl::StatusOr<ModelConfig> MakeModelConfig(
+    const v1::JobSpec& spec, int64_t vocabulary,
+    absl::Span<const int64_t> token_counts) {
   const v1::ModelSpec& model = spec.model();
   ModelConfig config;
   config.published_initialisation =
@@ -346,6 +370,8 @@ absl::StatusOr<ModelConfig> MakeModelConfig(const v1::JobSpec& spec,
                                std::move(config), spec.compression(),
                                [](const FactorisableLayer&) { return true; }));
   SetGate(spec.compression().cola().nonlinearity(), &config);
+  RETURN_IF_ERROR(
+      SetDenseTokens(spec.compression().embedding(), token_counts, &config));
   return config;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "comera/v1/job.pb.h"
 #include "kernels/contraction/cost_model.h"
 #include "kernels/machine_speed.h"
@@ -46,6 +47,10 @@ struct Factorisation {
   // With modes, a linear layer only: Y = SiLU(X A) B, A being the product of
   // the input cores and B that of the output cores. Without, Y = X A B.
   bool silu = false;
+  // Ids, ascending, of the tokens whose rows are dense in place of the train's:
+  // row i of the parameter NAME.dense_rows belongs to dense_tokens[i]. Only of
+  // a transformer's word embedding in TTM form.
+  std::vector<int32_t> dense_tokens = {};
   // No cores.
   bool dense() const { return input_modes.empty(); }
   // Whether a SiLU lies between the layer's two factors, so that it has no W.
@@ -121,9 +126,13 @@ struct ModelConfig {
 };
 
 // Resolves a spec (defaults filled) and the tokenizer's vocabulary: automatic
-// modes, ranks cut to what each bond can hold. InvalidArgument names the field.
-absl::StatusOr<ModelConfig> MakeModelConfig(const v1::JobSpec& spec,
-                                            int64_t vocabulary);
+// modes, ranks cut to what each bond can hold. `token_counts` says how often
+// each token is in the training data; the most frequent ones get the dense
+// rows, of equally frequent ones the lower ids. Empty: the first tokens get
+// them, which is as good for sizes and times. InvalidArgument names the field.
+absl::StatusOr<ModelConfig> MakeModelConfig(
+    const v1::JobSpec& spec, int64_t vocabulary,
+    absl::Span<const int64_t> token_counts = {});
 
 // The same for DLRM, whose data have this shape.
 absl::StatusOr<ModelConfig> MakeModelConfig(const v1::JobSpec& spec,

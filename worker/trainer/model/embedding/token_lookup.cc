@@ -3,8 +3,10 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/trainer/model/config/layer_table.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/embedding/make_word_embedding.h"
 
@@ -18,15 +20,28 @@ namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 
+const std::vector<int32_t>& DenseTokens(const Plan& plan) {
+  return plan.config->layers_by_name.at("embedding").dense_tokens;
+}
+
 }  // namespace
 
 TokenLookup::TokenLookup(const Plan& plan)
     : plan_(plan),
       hidden_(plan.config->hidden),
-      unique_("token id", plan.max_rows, plan.config->vocabulary) {
+      dense_count_(static_cast<int64_t>(DenseTokens(plan).size())),
+      unique_("token id", plan.max_rows, plan.config->vocabulary,
+              dense_count_) {
   const int64_t rows = plan.max_rows;
-  const int64_t max_unique = std::min(rows, plan.config->vocabulary);
-  words_ = MakeWordEmbedding(plan, "embedding", max_unique);
+  const int64_t max_others =
+      std::min(rows, plan.config->vocabulary - dense_count_);
+  const int64_t max_unique = dense_count_ + max_others;
+  words_ = MakeWordEmbedding(plan, "embedding", max_others);
+  if (dense_count_ > 0) {
+    dense_rows_ = &plan.At(absl::StrCat(TransformerName(*plan.config),
+                                        ".embedding.word.dense_rows"));
+    OrderVocabulary(DenseTokens(plan));
+  }
   ids_.reserve(rows);
   SavedMemory& saved = *plan.saved;
   word_index_ = saved.Reserve("embedding.word_index", rows * kFloat);
@@ -35,6 +50,27 @@ TokenLookup::TokenLookup(const Plan& plan)
       saved.Reserve("embedding.word_start", (max_unique + 1) * kFloat);
   unique_table_ = plan.workspace->Reserve("embedding.unique_rows",
                                           max_unique * hidden_ * kFloat);
+}
+
+void TokenLookup::OrderVocabulary(const std::vector<int32_t>& dense_tokens) {
+  const auto vocabulary = static_cast<int32_t>(plan_.config->vocabulary);
+  order_ = dense_tokens;
+  for (int32_t id = 0; id < vocabulary; ++id) {
+    if (!absl::c_binary_search(dense_tokens, id)) order_.push_back(id);
+  }
+  place_of_id_.resize(vocabulary);
+  for (int32_t i = 0; i < vocabulary; ++i) place_of_id_[order_[i]] = i;
+}
+
+template <typename M>
+M TokenLookup::DenseOf(M rows) const {
+  return M(rows.data, dense_count_, hidden_);
+}
+
+template <typename M>
+M TokenLookup::OthersOf(M rows) const {
+  return M(rows.data + dense_count_ * hidden_, words_count_ - dense_count_,
+           hidden_);
 }
 
 absl::Status TokenLookup::SetBatch(const Batch& batch,
@@ -46,12 +82,20 @@ absl::Status TokenLookup::SetBatch(const Batch& batch,
   }
   const int64_t tokens = packed.tokens();
   ids_.resize(tokens);
-  for (int64_t i = 0; i < tokens; ++i) ids_[i] = batch.ids[packed.places()[i]];
+  for (int64_t i = 0; i < tokens; ++i) {
+    ids_[i] = batch.ids[packed.places()[i]];
+    const auto id =
+        static_cast<size_t>(ids_[i]);  // negative ones are too large
+    if (id < place_of_id_.size()) ids_[i] = place_of_id_[id];
+  }
   RETURN_IF_ERROR(unique_.Set(ids_));
   words_count_ = unique_.count();
-  if (pad) words_count_ = std::min(tokens, plan_.config->vocabulary);
+  if (pad) {
+    words_count_ = dense_count_ +
+                   std::min(tokens, plan_.config->vocabulary - dense_count_);
+  }
   unique_.PadTo(words_count_);
-  RETURN_IF_ERROR(words_->SetIds(unique_.unique(), pad ? words_count_ : 0));
+  RETURN_IF_ERROR(SetWords(pad));
   const auto copy = [&](SavedMemory::Piece piece,
                         absl::Span<const int32_t> from) {
     return plan_.backend->CopyToDevice(plan_.saved->Address(piece), from.data(),
@@ -62,6 +106,18 @@ absl::Status TokenLookup::SetBatch(const Batch& batch,
   return copy(word_start_, unique_.start());
 }
 
+absl::Status TokenLookup::SetWords(bool pad) {
+  absl::Span<const int32_t> ids = unique_.unique();
+  if (dense_rows_ != nullptr) {
+    other_ids_.clear();
+    for (const int32_t place : ids.subspan(dense_count_)) {
+      other_ids_.push_back(order_[place]);
+    }
+    ids = other_ids_;
+  }
+  return words_->SetIds(ids, pad ? words_count_ - dense_count_ : 0);
+}
+
 void TokenLookup::AppendShape(std::vector<int64_t>* shape) const {
   shape->push_back(words_count_);
   words_->AppendShape(shape);
@@ -70,7 +126,15 @@ void TokenLookup::AppendShape(std::vector<int64_t>* shape) const {
 absl::Status TokenLookup::Forward(const Step& step, Matrix y) {
   const Matrix unique_rows(plan_.workspace->Floats(unique_table_), words_count_,
                            hidden_);
-  RETURN_IF_ERROR(words_->Forward(step, unique_rows));
+  if (dense_rows_ != nullptr) {
+    RETURN_IF_ERROR(plan_.backend->CopyRows(
+        ConstMatrix(step.parameters + dense_rows_->offset, dense_count_,
+                    hidden_),
+        DenseOf(unique_rows)));
+  }
+  if (words_count_ > dense_count_) {
+    RETURN_IF_ERROR(words_->Forward(step, OthersOf(unique_rows)));
+  }
   return plan_.backend->GatherRows(
       unique_rows, ConstIndices(plan_.saved->Ints(word_index_), y.rows), y);
 }
@@ -82,7 +146,13 @@ absl::Status TokenLookup::Backward(const Step& step, ConstMatrix grad) {
       grad, ConstIndices(plan_.saved->Ints(word_tokens_), grad.rows),
       ConstIndices(plan_.saved->Ints(word_start_), words_count_ + 1),
       unique_grad));
-  return words_->Backward(step, unique_grad);
+  if (dense_rows_ != nullptr) {
+    const Matrix dense_grad = DenseOf(unique_grad);
+    RETURN_IF_ERROR(plan_.backend->Axpy(1, {dense_grad.data, dense_rows_->size},
+                                        step.Gradient(*dense_rows_)));
+  }
+  if (words_count_ == dense_count_) return absl::OkStatus();
+  return words_->Backward(step, OthersOf(unique_grad));
 }
 
 }  // namespace comera::trainer

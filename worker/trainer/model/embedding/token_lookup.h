@@ -16,7 +16,8 @@
 namespace comera::trainer {
 
 // Rows of the word embedding (layer "embedding") for the tokens of a batch,
-// looked up once per distinct id.
+// looked up once per distinct id. The dense rows of a TTM table, if it has
+// some, are parameters of their own, of which every batch reads all.
 class TokenLookup {
  public:
   explicit TokenLookup(const Plan& plan);
@@ -34,12 +35,30 @@ class TokenLookup {
   absl::Status Backward(const Step& step, kernels::ConstMatrix grad);
 
  private:
+  void OrderVocabulary(const std::vector<int32_t>& dense_tokens);
+  // Sets the rows of words_: the distinct ids behind the dense rows.
+  absl::Status SetWords(bool pad);
+  // The dense rows among `rows`, which are those of unique_, and those of
+  // words_.
+  template <typename M>
+  M DenseOf(M rows) const;
+  template <typename M>
+  M OthersOf(M rows) const;
+
   const Plan plan_;
   const int64_t hidden_;
   std::unique_ptr<WordEmbedding> words_;
+  // Null without dense rows, of which there are so many.
+  const Parameter* dense_rows_ = nullptr;
+  int64_t dense_count_ = 0;
+  // The vocabulary in the order of unique_: the tokens with dense rows first,
+  // then the others, each by id; and the place of each id in that order. Empty
+  // without dense rows.
+  std::vector<int32_t> order_, place_of_id_;
   UniqueIds unique_;
-  int64_t words_count_ = 0;   // rows of words_, padding included
-  std::vector<int32_t> ids_;  // one per token
+  int64_t words_count_ = 0;         // rows of unique_, padding included
+  std::vector<int32_t> ids_;        // one per token
+  std::vector<int32_t> other_ids_;  // distinct ids without a dense row
   // The word of each token among the distinct ones; the tokens by word, and
   // where each word's tokens begin.
   SavedMemory::Piece word_index_, word_tokens_, word_start_;

@@ -53,8 +53,9 @@ TiedProjection::TiedProjection(const Plan& plan)
     return;
   }
   if (form.ranks[0] > 0) PlanExpansion(plan, table, form);
+  block_ = whole() ? vocabulary_ : std::min(kBlockRows, vocabulary_);
+  dense_rows_.emplace(plan, table, form.dense_tokens, block_);
   if (whole()) return;
-  block_ = std::min(kBlockRows, vocabulary_);
   table_ = std::make_unique<TtmEmbedding>(plan, table, form, block_, blocks());
   const int64_t bytes = block_ * hidden_ * int64_t{sizeof(float)};
   rows_ = plan.workspace->Reserve("head.table_rows", bytes);
@@ -98,6 +99,7 @@ int64_t TiedProjection::BlockSize(int64_t block) const {
 }
 
 absl::Status TiedProjection::SetUp() {
+  if (dense_rows_.has_value()) RETURN_IF_ERROR(dense_rows_->SetUp());
   if (whole() || set_up_) return absl::OkStatus();
   std::vector<int32_t> ids;
   for (int64_t block = 0; block < blocks(); ++block) {
@@ -114,16 +116,19 @@ absl::Status TiedProjection::Prepare(const Step& step) {
   accumulating_ = false;
   if (!expansion_.has_value()) return absl::OkStatus();
   RETURN_IF_ERROR(cores_->Fold(step));
-  return expansion_->Forward(
+  RETURN_IF_ERROR(expansion_->Forward(
       plan_.backend, cores_->cores(), plan_.saved->Floats(halves_),
-      plan_.workspace->Floats(scratch_), plan_.saved->Floats(expanded_));
+      plan_.workspace->Floats(scratch_), plan_.saved->Floats(expanded_)));
+  return dense_rows_->Put(
+      step, 0, Matrix(plan_.saved->Floats(expanded_), vocabulary_, hidden_));
 }
 
 absl::Status TiedProjection::ComputeRows(const Step& step, int64_t block,
                                          Matrix* rows) {
   table_->Choose(block);
   *rows = Matrix(plan_.workspace->Floats(rows_), BlockSize(block), hidden_);
-  return table_->Forward(step, *rows);
+  RETURN_IF_ERROR(table_->Forward(step, *rows));
+  return dense_rows_->Put(step, block, *rows);
 }
 
 absl::Status TiedProjection::Forward(const Step& step, int64_t, ConstMatrix x,
@@ -170,6 +175,7 @@ absl::Status TiedProjection::Backward(const Step& step, int64_t, ConstMatrix x,
     const Matrix grad_rows(plan_.workspace->Floats(grad_rows_), rows.rows,
                            hidden_);
     RETURN_IF_ERROR(backend.Gemm(true, false, 1, grad, x, 0, grad_rows));
+    RETURN_IF_ERROR(dense_rows_->TakeGradient(step, block, grad_rows));
     RETURN_IF_ERROR(table_->Backward(step, grad_rows));
   }
   return absl::OkStatus();
@@ -179,6 +185,7 @@ absl::Status TiedProjection::FinishBackward(const Step& step) {
   if (!expansion_.has_value() || !accumulating_) return absl::OkStatus();
   accumulating_ = false;
   const Matrix grad = GradTable(step);
+  RETURN_IF_ERROR(dense_rows_->TakeGradient(step, 0, grad));
   // No logit reads the rows behind the vocabulary.
   RETURN_IF_ERROR(
       plan_.backend->Fill({grad.data + vocabulary_ * hidden_,

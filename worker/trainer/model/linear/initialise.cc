@@ -243,6 +243,9 @@ void InitialiseParameters(const ModelConfig& config, uint64_t seed,
     } else if (f.dense()) {
       FillLowRank(seed, layout, layer, f.low_rank, parameters);
     } else {
+      if (!f.dense_tokens.empty()) {
+        FillGaussian(seed, at(layer.name + ".dense_rows"), sigma, parameters);
+      }
       const TensorisedLayer& tt = layout.layers[next++];
       if (config.published_initialisation) {
         FillPublished(seed, layout, tt, sigma, parameters);

@@ -53,6 +53,12 @@ void AddCores(const FactorisableLayer& layer, const Factorisation& f,
         absl::StrCat(layer.name, ".rank.", i), {result.ranks[i + 1]},
         ParameterKind::kRank, layer.in_head));
   }
+  if (!f.dense_tokens.empty()) {
+    const auto tokens = static_cast<int64_t>(f.dense_tokens.size());
+    layout->parameters.SetTable(layout->parameters.Add(
+        layer.name + ".dense_rows", {tokens, layer.outputs},
+        ParameterKind::kDense, layer.in_head));
+  }
   result.modes = std::move(modes);
   if (f.silu) {
     result.nonlinear_bond = static_cast<int>(f.input_modes.size()) - 1;

@@ -8,12 +8,14 @@
 
 namespace comera::trainer {
 
-UniqueIds::UniqueIds(std::string what, int64_t max_ids, int64_t limit)
+UniqueIds::UniqueIds(std::string what, int64_t max_ids, int64_t limit,
+                     int64_t always)
     : what_(std::move(what)),
       max_ids_(max_ids),
       limit_(limit),
+      always_(always),
       sorter_(max_ids) {
-  const int64_t max_unique = std::min(max_ids, limit);
+  const int64_t max_unique = always + std::min(max_ids, limit - always);
   unique_.reserve(max_unique);
   index_.reserve(max_ids);
   start_.reserve(max_unique + 1);
@@ -36,13 +38,20 @@ absl::Status UniqueIds::Set(absl::Span<const int32_t> ids) {
   unique_.clear();
   start_.clear();
   index_.resize(ids.size());
+  const auto begin = [this](int32_t id, size_t place) {
+    unique_.push_back(id);
+    start_.push_back(static_cast<int32_t>(place));
+  };
   for (size_t q = 0; q < order_.size(); ++q) {
     const int32_t id = ids[order_[q]];
-    if (unique_.empty() || id != unique_.back()) {
-      unique_.push_back(id);
-      start_.push_back(static_cast<int32_t>(q));
+    while (count() < always_ && count() <= id) {
+      begin(static_cast<int32_t>(count()), q);
     }
-    index_[order_[q]] = static_cast<int32_t>(unique_.size()) - 1;
+    if (unique_.empty() || id != unique_.back()) begin(id, q);
+    index_[order_[q]] = static_cast<int32_t>(count()) - 1;
+  }
+  while (count() < always_) {
+    begin(static_cast<int32_t>(count()), order_.size());
   }
   start_.push_back(static_cast<int32_t>(order_.size()));
   return absl::OkStatus();

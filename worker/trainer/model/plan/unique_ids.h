@@ -17,8 +17,10 @@ namespace comera::trainer {
 // Not thread-safe.
 class UniqueIds {
  public:
-  // `what` names an id in errors, e.g. "token id". Ids are below `limit`.
-  UniqueIds(std::string what, int64_t max_ids, int64_t limit);
+  // `what` names an id in errors, e.g. "token id". Ids are below `limit`. Those
+  // below `always` are among the distinct ones even where no place uses them.
+  UniqueIds(std::string what, int64_t max_ids, int64_t limit,
+            int64_t always = 0);
 
   // InvalidArgument, and the ids before stay: more than max_ids, or an id
   // outside [0, limit).
@@ -40,7 +42,7 @@ class UniqueIds {
 
  private:
   const std::string what_;
-  const int64_t max_ids_, limit_;
+  const int64_t max_ids_, limit_, always_;
   kernels::StableOrder sorter_;
   std::vector<int32_t> unique_, index_, start_;
   absl::Span<const int32_t> order_;

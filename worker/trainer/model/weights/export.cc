@@ -22,15 +22,17 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr char kFormat[] = "comera-model";
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 
-// The first version whose readers know what the model has: models without a
-// SiLU between the halves of their layers are read by those of version 1 too.
+// The first version whose readers know what the model has: version 2 brought
+// the SiLU between the halves of a layer, 3 the dense rows of a table.
 int VersionOf(const ModelConfig& config) {
+  int version = 1;
   for (const auto& [key, factorisation] : config.layers_by_name) {
-    if (factorisation.silu) return 2;
+    if (!factorisation.dense_tokens.empty()) return 3;
+    if (factorisation.silu) version = 2;
   }
-  return 1;
+  return version;
 }
 
 // Multiplies every core of `layer` by the rank entries on its right.

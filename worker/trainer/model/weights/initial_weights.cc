@@ -184,11 +184,26 @@ class Loader {
     return absl::OkStatus();
   }
 
+  // Moves the rows of a table that are dense to their parameter; the cores have
+  // the other rows to approximate, beside zeros.
+  void MoveDenseRows(const FactorisableLayer& layer, const Factorisation& f,
+                     std::vector<float>* table) {
+    if (f.dense_tokens.empty()) return;
+    const int index = layout_.parameters.Find(layer.name + ".dense_rows");
+    float* to = parameters_ + layout_.parameters[index].offset;
+    for (const int32_t id : f.dense_tokens) {
+      const auto row = table->begin() + id * layer.outputs;
+      to = std::copy_n(row, layer.outputs, to);
+      std::fill_n(row, layer.outputs, 0.0f);
+    }
+  }
+
   void Compress(const FactorisableLayer& layer, std::vector<float> weight) {
     for (const TensorisedLayer& tt : layout_.layers) {
       if (tt.name != layer.name) continue;
-      const TtCores train = Decompose(
-          layer, config_.layers_by_name.at(layer.key), std::move(weight));
+      const Factorisation& f = config_.layers_by_name.at(layer.key);
+      MoveDenseRows(layer, f, &weight);
+      const TtCores train = Decompose(layer, f, std::move(weight));
       for (size_t k = 0; k < tt.cores.size(); ++k) {
         std::copy(train.cores[k].begin(), train.cores[k].end(),
                   parameters_ + layout_.parameters[tt.cores[k]].offset);

@@ -116,6 +116,26 @@ LayerFactors TrainFactors(const ModelLayout& layout,
   return factors;
 }
 
+// A tensorised table with its dense rows; without those of a pruned one it is
+// 0.
+HostMatrix TableOf(const ModelLayout& layout, const FactorisableLayer& layer,
+                   const Factorisation& f, const float* parameters) {
+  HostMatrix table(layer.inputs, layer.outputs);
+  if (!IsPruned(f)) {
+    table =
+        Cut(MultiplyTtm(layout.parameters, CoresOf(layout, layer), parameters),
+            layer.inputs, layer.outputs);
+  }
+  if (f.dense_tokens.empty()) return table;
+  const HostMatrix rows =
+      Copied(layout.parameters, layer.name + ".dense_rows", parameters);
+  for (size_t i = 0; i < f.dense_tokens.size(); ++i) {
+    std::copy_n(rows.values.begin() + i * layer.outputs, layer.outputs,
+                table.values.begin() + f.dense_tokens[i] * layer.outputs);
+  }
+  return table;
+}
+
 // A frozen weight and what is trained beside it.
 HostMatrix Merged(const ParameterLayout& layout, const FactorisableLayer& layer,
                   const LowRank& low, const float* parameters) {
@@ -164,6 +184,10 @@ LayerFactors FactorsOf(const ModelConfig& config, const ModelLayout& layout,
                        const float* parameters) {
   const Factorisation& f = config.layers_by_name.at(layer.key);
   LayerFactors factors;
+  if (layer.embedding && !f.dense()) {
+    factors.a = TableOf(layout, layer, f, parameters);
+    return factors;
+  }
   if (IsPruned(f)) {
     factors.two = true;
     factors.a = HostMatrix(layer.inputs, 0);
@@ -171,14 +195,8 @@ LayerFactors FactorsOf(const ModelConfig& config, const ModelLayout& layout,
     return factors;
   }
   if (!f.dense()) {
-    if (!layer.embedding) {
-      factors = TrainFactors(layout, layer, f, parameters);
-      factors.silu = f.silu;
-      return factors;
-    }
-    factors.a =
-        Cut(MultiplyTtm(layout.parameters, CoresOf(layout, layer), parameters),
-            layer.inputs, layer.outputs);
+    factors = TrainFactors(layout, layer, f, parameters);
+    factors.silu = f.silu;
     return factors;
   }
   if (IsStoredWhole(f)) {

@@ -38,8 +38,8 @@ struct LayerFactors {
 
 // The factors of a layer. Tensor trains have two, at the bond between input and
 // output modes, and so has CoLA; adapters are added to their weight, of LTE the
-// mean of the heads' since the last merge; a tensorised table is one matrix. A
-// pruned layer has two factors of rank 0.
+// mean of the heads' since the last merge; a tensorised table is one matrix,
+// its dense rows included. A pruned linear layer has two factors of rank 0.
 //
 // `parameters`: host memory in the layout of MakeModelLayout(config), which
 // `layout` is. Rank entries count as 1, as those of an imported model are.

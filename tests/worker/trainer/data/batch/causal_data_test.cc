@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -81,6 +82,14 @@ Rows InOrder(const CausalData& data) {
         Show(batch, i);
   }
   return rows;
+}
+
+TEST(CausalDataTest, TokensAreCountedAsLabels) {
+  const std::vector<int64_t> counts = Open({"abcab", "ab"}, 4)->TokenCounts();
+  EXPECT_EQ(counts['a'], 1);
+  EXPECT_EQ(counts['b'], 3);
+  EXPECT_EQ(counts['c'], 1);
+  EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), int64_t{0}), 5);
 }
 
 TEST(CausalDataTest, ALongDocumentGoesOnInTheNextRow) {

@@ -52,6 +52,25 @@ v1::JobSpec SixEncoder() {
   return spec;
 }
 
+TEST(ModelConfigTest, TheMostFrequentTokensAreDense) {
+  v1::JobSpec spec = SixEncoder();
+  spec.mutable_compression()->mutable_embedding()->clear_input_modes();
+  spec.mutable_compression()->mutable_embedding()->clear_output_modes();
+  spec.mutable_compression()->mutable_embedding()->set_dense_tokens(3);
+  const auto tokens = [&](const std::vector<int64_t>& counts) {
+    const auto config = MakeModelConfig(spec, 8, counts);
+    EXPECT_OK(config);
+    return config->layers_by_name.at("embedding").dense_tokens;
+  };
+  EXPECT_THAT(tokens({0, 5, 0, 9, 0, 0, 7, 1}), ElementsAre(1, 3, 6));
+  EXPECT_THAT(tokens({1, 2, 2, 1, 1, 2, 2, 1}), ElementsAre(1, 2, 5));
+  EXPECT_THAT(tokens({}), ElementsAre(0, 1, 2));
+  spec.mutable_compression()->mutable_embedding()->set_dense_tokens(8);
+  EXPECT_THAT(MakeModelConfig(spec, 8),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("compression.embedding.dense_tokens")));
+}
+
 TEST(AutoModesTest, AreBalanced) {
   EXPECT_THAT(AutoModes(768, 3, false), ElementsAre(12, 8, 8));
   EXPECT_THAT(AutoModes(3072, 3, false), ElementsAre(16, 16, 12));

@@ -83,6 +83,8 @@ std::vector<Case> Cases() {
   tied.tie_output = true;
   tied.layers_by_name.erase("output");
   add("masked LM, tied", tied);
+  tied.layers_by_name["embedding"].dense_tokens = {0, 3, 29};
+  add("masked LM, tied, dense tokens", tied);
   for (const auto architecture : {v1::ModelSpec::LLAMA, v1::ModelSpec::GPT2}) {
     const std::string name =
         architecture == v1::ModelSpec::LLAMA ? "LLaMA" : "GPT-2";

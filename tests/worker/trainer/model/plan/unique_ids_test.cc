@@ -29,6 +29,22 @@ TEST(UniqueIdsTest, SaysWhoUsesWhat) {
   EXPECT_THAT(ids.start(), ElementsAre(0));
 }
 
+TEST(UniqueIdsTest, CountsTheFirstIdsWhetherUsedOrNot) {
+  UniqueIds ids("token id", 4, 10, /*always=*/3);
+  ASSERT_OK(ids.Set(Ids{7, 1, 7, 5}));
+  EXPECT_THAT(ids.unique(), ElementsAre(0, 1, 2, 5, 7));
+  EXPECT_THAT(ids.index(), ElementsAre(4, 1, 4, 3));
+  EXPECT_THAT(ids.order(), ElementsAre(1, 3, 0, 2));
+  EXPECT_THAT(ids.start(), ElementsAre(0, 0, 1, 1, 2, 4));
+  ASSERT_OK(ids.Set(Ids{}));
+  EXPECT_THAT(ids.unique(), ElementsAre(0, 1, 2));
+  EXPECT_THAT(ids.start(), ElementsAre(0, 0, 0, 0));
+  ASSERT_OK(ids.Set(Ids{2, 0}));
+  EXPECT_THAT(ids.unique(), ElementsAre(0, 1, 2));
+  EXPECT_THAT(ids.index(), ElementsAre(2, 0));
+  EXPECT_THAT(ids.start(), ElementsAre(0, 1, 1, 2));
+}
+
 TEST(UniqueIdsTest, RefusesAndKeepsTheIdsBefore) {
   UniqueIds ids("token id", 3, 5);
   ASSERT_OK(ids.Set(Ids{4, 2}));

@@ -124,7 +124,7 @@ TEST_F(ExportTest, HostileConfigurationsAreRefused) {
   using Json = nlohmann::json;
   Export(v1::ModelSpec::MASKED_LM);
   ExpectRefused([](Json& j) { j = Json::array(); }, "not a comera-model");
-  ExpectRefused([](Json& j) { j["version"] = 3; }, "version");
+  ExpectRefused([](Json& j) { j["version"] = 4; }, "version");
   ExpectRefused([](Json& j) { j.erase("model"); }, "model");
   ExpectRefused([](Json& j) { j["model"]["family"] = 7; }, "family");
   ExpectRefused([](Json& j) { j["model"]["hidden"] = "12"; }, "hidden");
@@ -150,6 +150,30 @@ TEST_F(ExportTest, HostileConfigurationsAreRefused) {
       },
       "head");
   ExpectRefused([&](Json& j) { head(j)["input_modes"] = {0, 12}; }, "head");
+}
+
+TEST_F(ExportTest, HostileDenseTokensAreRefused) {
+  using Json = nlohmann::json;
+  Export(v1::ModelSpec::MASKED_LM);
+  const auto refused = [&](const char* layer, const Json& tokens) {
+    SCOPED_TRACE(tokens.dump());
+    ExpectRefused(
+        [&](Json& j) {
+          j["model"]["factorisation"][layer]["dense_tokens"] = tokens;
+        },
+        layer);
+  };
+  Json all = Json::array();
+  for (int id = 0; id < 30; ++id) all.push_back(id);
+  refused("embedding", all);
+  refused("embedding", 3);
+  refused("embedding", {3, "4"});
+  refused("embedding", {4, 3});
+  refused("embedding", {4, 4});
+  refused("embedding", {-1, 4});
+  refused("embedding", {4, 30});
+  refused("embedding", {4, int64_t{1} << 32});
+  refused("head", {1, 2});
 }
 
 TEST_F(ExportTest, HostileTensorsAreRefused) {
