@@ -141,7 +141,7 @@ TEST(JobDefaultsTest, OnlyWsdHasADecayFraction) {
   EXPECT_EQ(WithDefaults(spec).optimizer().decay_fraction(), 0.5);
 }
 
-TEST(JobDefaultsTest, OnlyAdagradHasARateOfItsOwnForTables) {
+TEST(JobDefaultsTest, AdagradAndDenseTokensHaveARateOfTheirOwn) {
   v1::JobSpec spec = ClassifierSpec();
   EXPECT_EQ(WithDefaults(spec).optimizer().tables(),
             v1::OptimizerSpec::LAZY_ADAMW);
@@ -150,6 +150,10 @@ TEST(JobDefaultsTest, OnlyAdagradHasARateOfItsOwnForTables) {
   EXPECT_EQ(WithDefaults(spec).optimizer().learning_rate_tables(), 0.01);
   spec.mutable_optimizer()->set_learning_rate_tables(0.1);
   EXPECT_EQ(WithDefaults(spec).optimizer().learning_rate_tables(), 0.1);
+  spec.mutable_optimizer()->clear_tables();
+  spec.mutable_optimizer()->clear_learning_rate_tables();
+  spec.mutable_compression()->mutable_embedding()->set_dense_tokens(5);
+  EXPECT_EQ(WithDefaults(spec).optimizer().learning_rate_tables(), 0.01);
 }
 
 TEST(JobDefaultsTest, KeepsWhatIsGiven) {

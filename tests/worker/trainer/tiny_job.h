@@ -93,6 +93,14 @@ class FakeTrainingData : public TrainingData {
   int64_t validation_samples() const override { return validation_samples_; }
   int32_t vocabulary_size() const override { return 32; }
   double baseline_loss() const override { return std::log(7.0); }
+  // The most frequent tokens are 30, 27 and 24.
+  std::vector<int64_t> TokenCounts() const override {
+    std::vector<int64_t> counts(vocabulary_size());
+    for (int32_t id = 0; id < vocabulary_size(); ++id) {
+      counts[id] = id % 3 == 0 ? id : 0;
+    }
+    return counts;
+  }
 
   absl::Status TrainBatch(int64_t step, int64_t batch_size, int rank,
                           int world_size, Batch* batch) const override {

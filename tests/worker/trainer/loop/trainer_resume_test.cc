@@ -15,6 +15,7 @@ namespace comera::trainer {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
@@ -87,6 +88,31 @@ TestRun Resume(FakeDisk* disk, const v1::JobSpec& spec = TwoStageSpec()) {
   run.resume = true;
   run.Run();
   return run;
+}
+
+TEST(TrainerResumeTest, TokensWithDenseRowsAreThoseOfTheData) {
+  v1::JobSpec spec = TwoStageSpec();
+  spec.mutable_model()->set_tie_output(true);
+  spec.mutable_compression()->clear_output();
+  spec.mutable_compression()->mutable_embedding()->set_dense_tokens(3);
+  TestRun whole;
+  whole.spec = spec;
+  whole.Run();
+  ASSERT_OK(whole.end);
+  EXPECT_THAT(
+      whole.exported_config.layers_by_name.at("embedding").dense_tokens,
+      ElementsAre(24, 27, 30));
+  FakeDisk disk;
+  TestRun first;
+  first.spec = spec;
+  first.disk = &disk;
+  first.stop_after_step = 44;
+  first.Run();
+  ASSERT_OK(first.end);
+  const TestRun resumed = Resume(&disk, spec);
+  ASSERT_OK(resumed.end);
+  EXPECT_EQ(resumed.events.front().run_info().resumed_from_step(), 45);
+  EXPECT_EQ(resumed.exported, whole.exported);
 }
 
 // What is left is whole, and the job resumes as if nothing had been asked.
