@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -40,6 +41,29 @@ double Continued(double ratio, double doublings) {
 
 bool IsOver(v1::SweepRunState state) {
   return state != v1::SWEEP_RUN_WAITING && state != v1::SWEEP_RUN_ACTIVE;
+}
+
+bool IsRising(const google::protobuf::RepeatedPtrField<QualitySample>& samples,
+              double full_share) {
+  constexpr double kLongest = 0.5;      // share of the whole training
+  constexpr double kLongestIdle = 0.2;  // without any gain
+  constexpr double kLeastGain = 0.01;   // of the loss; less is noise
+  const double spent = samples.rbegin()->spent();
+  if (spent > kLongest * full_share) return false;
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  double quarter = kNever, half = kNever, now = kNever;
+  for (const QualitySample& sample : samples) {
+    const double loss = sample.loss();
+    if (sample.spent() <= spent / 4) quarter = std::min(quarter, loss);
+    if (sample.spent() <= spent / 2) half = std::min(half, loss);
+    now = std::min(now, loss);
+  }
+  if (!std::isfinite(quarter)) return false;
+  if (half - now < kLeastGain * now) {
+    return quarter - half < kLeastGain * now &&
+           spent <= kLongestIdle * full_share;
+  }
+  return half - now >= 2 * (quarter - half);  // in twice the time
 }
 
 SearchLedger::SearchLedger(SweepRecord* record, const SweepPlan* plan)
@@ -272,9 +296,11 @@ SearchEntrant SearchLedger::Describe(const SearchChild& child, int id) const {
       half_loss = std::min(half_loss.value_or(sample.loss()), sample.loss());
     }
     if (sample.size_parameters() > entrant.present) continue;
+    ++entrant.validations;
     improve(&now, sample.quality());
     loss = std::min(loss.value_or(sample.loss()), sample.loss());
   }
+  entrant.rising = IsRising(samples, record_->search().full_share());
   entrant.quality = *now;
   entrant.loss = *loss;
   entrant.hope = *now;

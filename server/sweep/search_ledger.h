@@ -27,6 +27,14 @@ struct SearchChild {
 // Whether nothing more comes of a run or stage in this state.
 bool IsOver(v1::SweepRunState state);
 
+// Whether a candidate's loss falls faster and faster: at least as fast over the
+// second half of its training so far as over the quarter before. At the very
+// start a loss that has not fallen at all counts, too. Never so after half of
+// `full_share`, what a candidate spends that is never stopped. `samples`: at
+// least one, the oldest first.
+bool IsRising(const google::protobuf::RepeatedPtrField<QualitySample>& samples,
+              double full_share);
+
 // Keeps the figures of a search's jobs in the sweep's record, and answers what
 // they say of a candidate. Works on a record, which it changes, and on its
 // plan, which it only reads; both must outlive it. No clock, IO or locks.

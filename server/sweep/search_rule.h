@@ -31,6 +31,11 @@ struct SearchEntrant {
   // doubling of the training to the next.
   double quality = 0;
   double hope = 0;
+  // The number of validations at the present size.
+  int validations = 0;
+  // Whether the loss falls faster and faster (IsRising, search_ledger.h), so
+  // that `hope` says nothing of the end.
+  bool rising = false;
   // The lowest loss at the present size: it tells candidates apart whose metric
   // is still that of guessing.
   double loss = 0;
@@ -44,10 +49,11 @@ struct SearchStop {
 
 // Stops all but `keep` of the candidates, in this order:
 //  - those without any validation;
-//  - those that, by `hope`, will miss the quality: first the ones that most
+//  - those that, by `hope`, will miss the quality and are not `rising`: first
+//  the ones that most
 //    others beat in the metric, in `hope` and in the size (equal metrics are
 //    compared by the loss), then the ones farthest from the quality;
-//  - those that, by `hope`, will meet it, the largest first.
+//  - the others, the largest first.
 // Without a target quality the beaten ones go before the others, and the metric
 // takes the place of the distance.
 // A pure function; ties go by the order given.

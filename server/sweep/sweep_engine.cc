@@ -283,7 +283,7 @@ void SweepEngine::Created(const SweepChildId& child,
 }
 
 void SweepEngine::DescribeWait(Entry& entry, const SweepChildId& child,
-                                 const std::string& why) {
+                               const std::string& why) {
   const auto tell = [&](auto* run, std::set<int>* changed) {
     if (run->reason() == why) return;
     run->set_reason(why);

@@ -29,6 +29,11 @@ constexpr double kLeastSteps = 20;
 constexpr int kGroupRounds = 2;
 // Shares are compared with this much slack: a pause comes at a whole step.
 constexpr double kAlmost = 0.95;
+// A candidate that will miss the quality by this share of it, and has had so
+// many validations at its present size, need not wait for the end of a round to
+// be stopped. Models that were just pruned lose less, and win it back.
+constexpr double kFarOff = 0.1;
+constexpr int kLeastValidations = 2;
 
 double BudgetOf(const v1::Budget& budget) {
   switch (budget.limit_case()) {
@@ -240,7 +245,9 @@ SweepSearch::Decision SweepSearch::Decide() {
   const bool too_large = StopTooLarge(ledger_, record_);
   const bool larger = StopLarger(ledger_, *plan_, record_);
   const bool shrunk = TakesTurns() && StopMoreShrunk(ledger_, *plan_, record_);
-  decision.changed = too_large || larger || shrunk;
+  const bool far_off =
+      TakesTurns() && HasMet(ledger_, *record_) && StopHopeless(kFarOff);
+  decision.changed = too_large || larger || shrunk || far_off;
   StopIdleStages(*plan_, record_);
   // A round whose others have ended needs no pause.
   if (IsRoundOver()) {
@@ -283,7 +290,8 @@ bool SweepSearch::IsDue(const SearchChild& child) const {
 
 bool SweepSearch::IsHopeful(const SearchChild& child) const {
   const SearchEntrant entrant = ledger_.Describe(child, 0);
-  return entrant.measured && ledger_.target().MeetsQuality(entrant.hope);
+  return entrant.measured &&
+         (entrant.rising || ledger_.target().MeetsQuality(entrant.hope));
 }
 
 void SweepSearch::StopAllBut(size_t keep,
@@ -370,11 +378,17 @@ void SweepSearch::BeginNextGroup(Decision* decision) {
   EndRound(decision);
 }
 
-void SweepSearch::StopHopeless() {
+bool SweepSearch::StopHopeless(double margin) {
+  bool stopped = false;
   for (const SearchChild& child : Live()) {
     if (ledger_.SpentFor(child) < kAlmost * search().full_share() / 2) continue;
     const SearchEntrant entrant = ledger_.Describe(child, 0);
-    if (!entrant.measured || IsHopeful(child)) continue;
+    if (!entrant.measured || IsHopeful(child) ||
+        ledger_.target().Shortfall(entrant.hope) < margin ||
+        (margin > 0 && entrant.validations < kLeastValidations)) {
+      continue;
+    }
+    stopped = true;
     StopChild(
         child,
         absl::StrCat("stopped: another model has met the target, and "
@@ -382,11 +396,12 @@ void SweepSearch::StopHopeless() {
                      ledger_.target().Name(), " ", FigureWords(entrant.quality),
                      " after half of its training, promises to miss it"));
   }
+  return stopped;
 }
 
 void SweepSearch::EndRound(Decision* decision) {
   decision->changed = true;
-  if (TakesTurns() && HasMet(ledger_, *record_)) StopHopeless();
+  if (TakesTurns() && HasMet(ledger_, *record_)) StopHopeless(0);
   const std::vector<SearchChild> live = Live();
   StopAllBut(live.size() <= 2 ? live.size() : (live.size() + 1) / 2, live);
   BeginRound(Live(), decision);

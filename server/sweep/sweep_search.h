@@ -118,8 +118,10 @@ class SweepSearch {
   bool IsHopeful(const SearchChild& child) const;
   void StopChild(const SearchChild& child, const std::string& reason);
   // Stops those that have had half of their training and promise to miss the
-  // target, where another model has met it.
-  void StopHopeless();
+  // target, where another model has met it; with a margin only those that
+  // would miss it by at least this share of it, after some validations at their
+  // present size. Returns whether there were any.
+  bool StopHopeless(double margin);
   void StopAllBut(size_t keep, const std::vector<SearchChild>& children);
   // Ends a round of the present group, which goes on, or leaves its place to
   // the next.

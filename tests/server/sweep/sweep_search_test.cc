@@ -334,6 +334,39 @@ TEST_F(SweepSearchTest, WhatShrinksMoreIsSparedWhereShrinkingLessMissed) {
   EXPECT_EQ(sweep().search().chosen_run(), 1);
 }
 
+// A model that is pruned to a quarter of its size forgets what it learned.
+class PrunedTooFarTest : public SweepSearchTest {
+ protected:
+  double LossAt(const v1::JobSpec& spec, int64_t step) override {
+    const v1::ObjectiveSpec& objective = spec.objective();
+    const bool lost = !objective.early().only() &&
+                      step > objective.early().steps() &&
+                      objective.late().target_ratio() < 0.5;
+    return lost ? 6 : SweepSearchTest::LossAt(spec, step);
+  }
+};
+
+TEST_F(PrunedTooFarTest, EndsBeforeItsRoundOnceAnotherHasMetTheTarget) {
+  v1::SweepSpec spec = Search(2.5, 0);
+  for (double ratio : {0.25, 0.5}) {
+    v1::SweepPoint& point = *spec.add_list();
+    point.set_method(v1::CompressionSpec::COMERA);
+    point.set_label(absl::StrCat("method=comera shrunk_to=", ratio));
+    point.mutable_target()->set_target_ratio(ratio);
+  }
+  Create(spec);
+  ASSERT_EQ(sweep().stages_size(), 1);
+  Play();
+  EXPECT_EQ(sweep().search().chosen_run(), 1);
+  EXPECT_EQ(sweep().outcome(), v1::TARGET_MET);
+  EXPECT_EQ(sweep().runs(0).state(), v1::SWEEP_RUN_STOPPED);
+  EXPECT_THAT(sweep().runs(0).reason(), HasSubstr("promises to miss it"));
+  // Two validations were enough.
+  const v1::JobSpec& job = jobs_[sweep().runs(0).job()].spec();
+  EXPECT_EQ(sweep().runs(0).progress().step(),
+            job.objective().early().steps() + 2 * kStride);
+}
+
 TEST_F(SweepSearchTest, CancellingEndsPausedJobsToo) {
   context_.parallel = 2;
   Create(DenseSearch({16, 24, 32, 40}, 1.0));
