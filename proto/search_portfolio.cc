@@ -34,6 +34,12 @@ constexpr double kMuonRate = 2e-2;
 // What the default rate of tensor-train cores is multiplied by in a second try:
 // no one rate is the best at all ranks (docs/optimizer.md).
 constexpr double kSecondCoreRate = 2;
+// Tensor-train language models that predict the next token with a tied output
+// give dense rows to this part of the vocabulary; with a target size, the rows
+// take no more than this part of the parameters (docs/language_models.md).
+constexpr int64_t kDenseTokens = 16;
+constexpr int64_t kDenseRows = 4;
+constexpr int64_t kLeastDenseTokens = 16;
 constexpr int kMaxFromHistory = 4;
 constexpr int64_t kMaxSteps = 1'000'000'000;
 // Shares of its early size at which a rank-adaptive model is tried where the
@@ -59,6 +65,8 @@ struct Candidate {
   int64_t rank = 0;
   double ratio = 0;
   bool tied = false;
+  // Of compression.embedding; 0: the job's.
+  int64_t dense_tokens = 0;
   Rates rates;
 };
 
@@ -137,6 +145,11 @@ v1::SweepPoint ToPoint(const Candidate& candidate, const v1::JobSpec& job) {
     AddField("model.tie_output", "true", &point);
     absl::StrAppend(&label, " output=tied");
   }
+  if (candidate.dense_tokens > 0) {
+    AddField("compression.embedding.dense_tokens",
+             absl::StrCat(candidate.dense_tokens), &point);
+    absl::StrAppend(&label, " dense_tokens=", candidate.dense_tokens);
+  }
   const Rates& rates = candidate.rates;
   if (!rates.are_defaults()) {
     AddField("optimizer.kind", v1::OptimizerSpec::Kind_Name(rates.kind),
@@ -169,6 +182,10 @@ v1::JobSpec SizedJob(const Candidate& candidate, const v1::JobSpec& job) {
     SetWidth(candidate.width, &model);
   }
   if (candidate.tied) model.set_tie_output(true);
+  if (candidate.dense_tokens > 0) {
+    spec.mutable_compression()->mutable_embedding()->set_dense_tokens(
+        candidate.dense_tokens);
+  }
   spec.mutable_compression()->set_method(candidate.method);
   if (candidate.method == Method::COLA && candidate.rank > 0) {
     spec.mutable_compression()->mutable_cola()->set_rank(candidate.rank);
@@ -246,6 +263,22 @@ class Portfolio {
     return all;
   }
 
+  // The dense tokens of a tensor-train candidate.
+  int64_t DenseTokens(int64_t width, bool tied) const {
+    const v1::LayerCompression& embedding = job_.compression().embedding();
+    if (job_.model().family() != v1::ModelSpec::CAUSAL_LM ||
+        !(tied || TiesOutput(job_.model())) || embedding.dense() ||
+        embedding.has_dense_tokens()) {
+      return 0;
+    }
+    int64_t tokens =
+        job_.data().tokenizer().train_vocabulary_size() / kDenseTokens;
+    if (target_.parameters > 0) {
+      tokens = std::min(tokens, target_.parameters / (kDenseRows * width));
+    }
+    return tokens < kLeastDenseTokens ? 0 : tokens;
+  }
+
   void AddComera(int64_t width, int64_t rank, bool tied,
                  std::vector<Candidate>* all) const {
     Candidate candidate;
@@ -253,6 +286,7 @@ class Portfolio {
     candidate.width = width;
     candidate.rank = rank;
     candidate.tied = tied;
+    candidate.dense_tokens = DenseTokens(width, tied);
     if (target_.parameters > 0) {
       all->push_back(candidate);
       return;
@@ -265,11 +299,13 @@ class Portfolio {
 
   std::vector<Candidate> Comera() const {
     std::vector<Candidate> all;
-    AddComera(Width(), 16, false, &all);
-    AddComera(Width(), 32, false, &all);
-    if (IsLm()) AddComera(Width(), 32, true, &all);
-    AddComera(Width() / 2, 16, false, &all);
-    AddComera(Width(), 8, false, &all);
+    // Language models learn better with a tied output at equal sizes.
+    const bool ties = HasOutputLayer(job_.model());
+    AddComera(Width(), 16, ties, &all);
+    AddComera(Width(), 32, ties, &all);
+    if (ties) AddComera(Width(), 16, false, &all);
+    AddComera(Width() / 2, 16, ties, &all);
+    AddComera(Width(), 8, ties, &all);
     if (own_rates_ || !IsLm()) return all;
     // Language models differ in the rate that they take.
     Candidate faster = all.front();
@@ -451,6 +487,10 @@ std::vector<Candidate> Learned(const v1::JobSpec& job, bool own_rates,
     candidate.width = run->spec.model().hidden();
     candidate.rank = RankOf(run->spec);
     candidate.tied = run->spec.model().tie_output();
+    if (candidate.method == Method::COMERA) {
+      candidate.dense_tokens =
+          run->spec.compression().embedding().dense_tokens();
+    }
     if (!own_rates) candidate.rates = RatesOf(run->spec);
     if (candidate.method == Method::COMERA && target.parameters == 0) {
       candidate.ratio = kRatios[0];

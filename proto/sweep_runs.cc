@@ -349,6 +349,10 @@ void ApplyChange(const SweepChange& change, v1::JobSpec* spec,
                 absl::StrCat(field.path(), ": ", status.message()));
     }
   }
+  // The fields may have tied the output to the embedding.
+  if (point.has_ranks() && !HasOutputLayer(spec->model())) {
+    spec->mutable_compression()->clear_output();
+  }
   if (point.has_seed()) spec->mutable_training()->set_seed(point.seed());
   if (point.has_target()) {
     SetTarget(point.target(), spec->mutable_objective()->mutable_late());

@@ -20,6 +20,7 @@
 namespace comera {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -71,15 +72,16 @@ TEST(SearchPortfolioTest, TriesMethodsWidthsRanksAndTiedOutputs) {
   const std::string labels = Labels(plan);
   EXPECT_GE(plan.runs.size(), 8u);
   EXPECT_LE(plan.runs.size(), 12u);
-  EXPECT_THAT(labels,
-              HasSubstr("method=comera width=64 rank=16 shrunk_to=0.5"));
+  EXPECT_THAT(labels, HasSubstr("method=comera width=64 rank=16 output=tied "
+                                "shrunk_to=0.5"));
   EXPECT_THAT(labels, HasSubstr("method=dense width=16 rate=0.003\n"));
   EXPECT_THAT(labels, HasSubstr("output=tied"));
   EXPECT_THAT(labels, HasSubstr("method=cola width=16 rank=4 rate=0.003"));
   EXPECT_THAT(labels,
               HasSubstr("method=dense width=16 optimizer=muon rate=0.02\n"));
   // Twice the default rate of language models.
-  EXPECT_THAT(labels, HasSubstr("method=comera width=64 rank=16 rate=0.02 "));
+  EXPECT_THAT(labels, HasSubstr("method=comera width=64 rank=16 output=tied "
+                                "rate=0.02 "));
   // Runs that differ in the size that they shrink to share an early stage.
   EXPECT_FALSE(plan.stages.empty());
   EXPECT_LT(CountEntrants(plan), static_cast<int>(plan.runs.size()));
@@ -146,7 +148,8 @@ TEST(SearchPortfolioTest, LlamasAreSearchedLikeMaskedLanguageModels) {
   const SweepPlan plan = Plan(spec);
   const std::string labels = Labels(plan);
   EXPECT_GE(plan.runs.size(), 8u);
-  EXPECT_THAT(labels, HasSubstr("method=comera width=64 rank=16 rate=0.02 "));
+  EXPECT_THAT(labels, HasSubstr("method=comera width=64 rank=16 output=tied "
+                                "dense_tokens="));
   EXPECT_THAT(labels, HasSubstr("method=dense width=16 output=tied"));
   EXPECT_THAT(labels, HasSubstr("method=cola width=16 rank=4 rate=0.003"));
   for (const SweepPlan::Run& run : plan.runs) {
@@ -156,6 +159,62 @@ TEST(SearchPortfolioTest, LlamasAreSearchedLikeMaskedLanguageModels) {
     EXPECT_LE(model.kv_heads(), 2);
     // Each width has the default width of its feed-forward layers.
     EXPECT_EQ(model.ffn(), (model.hidden() + 11) / 12 * 32) << run.label;
+  }
+}
+
+TEST(SearchPortfolioTest, TiedCandidatesHaveNoOutputToCompress) {
+  const SweepPlan plan = Plan(Search(3, 0));
+  int tied = 0;
+  for (const SweepPlan::Run& run : plan.runs) {
+    const v1::JobSpec job = SpecOf(plan, run);
+    if (job.compression().method() != v1::CompressionSpec::COMERA) continue;
+    EXPECT_NE(job.model().tie_output(), job.compression().has_output());
+    tied += job.model().tie_output() ? 1 : 0;
+  }
+  EXPECT_GE(tied, 2);
+}
+
+TEST(SearchPortfolioTest, TiedDecodersOfTensorTrainsHaveDenseTokens) {
+  const auto dense_tokens = [](const v1::SweepSpec& spec) {
+    std::set<int64_t> found;
+    const SweepPlan plan = Plan(spec);
+    for (const SweepPlan::Run& run : plan.runs) {
+      const v1::JobSpec job = SpecOf(plan, run);
+      const int64_t tokens = job.compression().embedding().dense_tokens();
+      const bool tied =
+          job.model().tie_output() &&
+          job.compression().method() == v1::CompressionSpec::COMERA;
+      EXPECT_EQ(tokens > 0, tied) << run.label;
+      if (tokens == 0) continue;
+      found.insert(tokens);
+      EXPECT_THAT(run.label, HasSubstr(absl::StrCat("dense_tokens=", tokens)));
+    }
+    return found;
+  };
+  v1::SweepSpec spec = DecoderSearch(v1::ModelSpec::LLAMA, 0);
+  spec.mutable_job()
+      ->mutable_data()
+      ->mutable_tokenizer()
+      ->set_train_vocabulary_size(3200);
+  EXPECT_THAT(dense_tokens(spec), ElementsAre(200));
+  // With a size, the rows take a quarter of it at most; half as wide, more fit.
+  spec.mutable_job()
+      ->mutable_objective()
+      ->mutable_late()
+      ->set_target_parameters(40000);
+  EXPECT_THAT(dense_tokens(spec), ElementsAre(156, 200));
+  // What the job says holds for all of its tensor-train candidates.
+  spec.mutable_job()
+      ->mutable_compression()
+      ->mutable_embedding()
+      ->set_dense_tokens(7);
+  const SweepPlan plan = Plan(spec);
+  for (const SweepPlan::Run& run : plan.runs) {
+    const v1::JobSpec job = SpecOf(plan, run);
+    const v1::CompressionSpec& compression = job.compression();
+    const bool comera = compression.method() == v1::CompressionSpec::COMERA;
+    EXPECT_EQ(compression.embedding().dense_tokens(), comera ? 7 : 0)
+        << run.label;
   }
 }
 
