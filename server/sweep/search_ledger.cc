@@ -47,7 +47,7 @@ bool IsRising(const google::protobuf::RepeatedPtrField<QualitySample>& samples,
               double full_share) {
   constexpr double kLongest = 0.5;      // share of the whole training
   constexpr double kLongestIdle = 0.2;  // without any gain
-  constexpr double kLeastGain = 0.01;   // of the loss; less is noise
+  constexpr double kLeastGain = 0.01;   // less is noise
   const double spent = samples.rbegin()->spent();
   if (spent > kLongest * full_share) return false;
   constexpr double kNever = std::numeric_limits<double>::infinity();

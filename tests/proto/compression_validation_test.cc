@@ -55,7 +55,7 @@ const std::vector<BadSpec>& BadSpecs() {
          embedding.set_dense(true);
          embedding.set_dense_tokens(4);
        }},
-      {"compression.embedding.dense_tokens",  // of another method
+      {"compression.embedding.dense_tokens",  // CoLA has no cores
        [](Spec& s) {
          s.mutable_compression()->set_method(v1::CompressionSpec::COLA);
          s.mutable_compression()->mutable_embedding()->set_dense_tokens(4);

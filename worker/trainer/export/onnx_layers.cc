@@ -164,7 +164,7 @@ Value OnnxLayers::WithDenseRows(const FactorisableLayer& layer,
                                 const Factorisation& f, const Value& ids,
                                 const Value& rows) {
   if (f.dense_tokens.empty()) return rows;
-  // Of tokens without a dense row, any one, which Where then leaves out.
+  // A token without a dense row points at the first one, which Where leaves out.
   Dims slots(layer.inputs, 0), has_slot(layer.inputs, 0);
   for (size_t i = 0; i < f.dense_tokens.size(); ++i) {
     slots[f.dense_tokens[i]] = static_cast<int64_t>(i);

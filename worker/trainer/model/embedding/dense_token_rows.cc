@@ -63,7 +63,7 @@ absl::Status DenseTokenRows::Put(const Step& step, int64_t block,
       RowsOf(range), rows);
 }
 
-absl::Status DenseTokenRows::TakeGradient(const Step& step, int64_t block,
+absl::Status DenseTokenRows::MoveGradient(const Step& step, int64_t block,
                                           Matrix grad_rows) const {
   const Range range = RangeOf(block);
   if (range.count == 0) return absl::OkStatus();

@@ -26,7 +26,7 @@ class DenseTokenRows {
   absl::Status Put(const Step& step, int64_t block, kernels::Matrix rows) const;
   // Adds the gradients of the dense rows to their parameter's, and makes them 0
   // in `grad_rows`, since the train has no part in those rows.
-  absl::Status TakeGradient(const Step& step, int64_t block,
+  absl::Status MoveGradient(const Step& step, int64_t block,
                             kernels::Matrix grad_rows) const;
 
  private:

@@ -175,7 +175,7 @@ absl::Status TiedProjection::Backward(const Step& step, int64_t, ConstMatrix x,
     const Matrix grad_rows(plan_.workspace->Floats(grad_rows_), rows.rows,
                            hidden_);
     RETURN_IF_ERROR(backend.Gemm(true, false, 1, grad, x, 0, grad_rows));
-    RETURN_IF_ERROR(dense_rows_->TakeGradient(step, block, grad_rows));
+    RETURN_IF_ERROR(dense_rows_->MoveGradient(step, block, grad_rows));
     RETURN_IF_ERROR(table_->Backward(step, grad_rows));
   }
   return absl::OkStatus();
@@ -185,7 +185,7 @@ absl::Status TiedProjection::FinishBackward(const Step& step) {
   if (!expansion_.has_value() || !accumulating_) return absl::OkStatus();
   accumulating_ = false;
   const Matrix grad = GradTable(step);
-  RETURN_IF_ERROR(dense_rows_->TakeGradient(step, 0, grad));
+  RETURN_IF_ERROR(dense_rows_->MoveGradient(step, 0, grad));
   // No logit reads the rows behind the vocabulary.
   RETURN_IF_ERROR(
       plan_.backend->Fill({grad.data + vocabulary_ * hidden_,
