@@ -65,7 +65,7 @@ struct Candidate {
   int64_t rank = 0;
   double ratio = 0;
   bool tied = false;
-  // Of compression.embedding; 0: the job's.
+  // The field of compression.embedding; 0: the job's own value.
   int64_t dense_tokens = 0;
   Rates rates;
 };
