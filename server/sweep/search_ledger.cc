@@ -43,8 +43,9 @@ bool IsOver(v1::SweepRunState state) {
   return state != v1::SWEEP_RUN_WAITING && state != v1::SWEEP_RUN_ACTIVE;
 }
 
-bool IsRising(const google::protobuf::RepeatedPtrField<QualitySample>& samples,
-              double full_share) {
+bool IsSpeedingUp(
+    const google::protobuf::RepeatedPtrField<QualitySample>& samples,
+    double full_share) {
   constexpr double kLongest = 0.5;      // share of the whole training
   constexpr double kLongestIdle = 0.2;  // without any gain
   constexpr double kLeastGain = 0.01;   // less is noise
@@ -300,7 +301,7 @@ SearchEntrant SearchLedger::Describe(const SearchChild& child, int id) const {
     improve(&now, sample.quality());
     loss = std::min(loss.value_or(sample.loss()), sample.loss());
   }
-  entrant.rising = IsRising(samples, record_->search().full_share());
+  entrant.speeding_up = IsSpeedingUp(samples, record_->search().full_share());
   entrant.quality = *now;
   entrant.loss = *loss;
   entrant.hope = *now;

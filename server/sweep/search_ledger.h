@@ -27,13 +27,15 @@ struct SearchChild {
 // Whether nothing more comes of a run or stage in this state.
 bool IsOver(v1::SweepRunState state);
 
-// Whether a candidate's loss falls faster and faster: at least as fast over the
-// second half of its training so far as over the quarter before. At the very
-// start a loss that has not fallen at all counts, too. Never so after half of
-// `full_share`, what a candidate spends that is never stopped. `samples`: at
-// least one, the oldest first.
-bool IsRising(const google::protobuf::RepeatedPtrField<QualitySample>& samples,
-              double full_share);
+// Whether a candidate's learning is not slowing down yet: per unit spent, its
+// loss fell at least as fast over the second half of its training so far as
+// over the quarter before. Also true of a loss that has not fallen at all, in
+// the first fifth of the training. False once half of the training is over.
+// `full_share` is what a candidate spends that is never stopped; `samples` are
+// not empty, the oldest first.
+bool IsSpeedingUp(
+    const google::protobuf::RepeatedPtrField<QualitySample>& samples,
+    double full_share);
 
 // Keeps the figures of a search's jobs in the sweep's record, and answers what
 // they say of a candidate. Works on a record, which it changes, and on its

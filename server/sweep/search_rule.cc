@@ -33,7 +33,8 @@ struct Ranked {
 
   // Smaller is better.
   auto Key(const SearchTarget& target) const {
-    const double gap = entrant->rising ? 0 : target.Shortfall(entrant->hope);
+    const double gap =
+        entrant->speeding_up ? 0 : target.Shortfall(entrant->hope);
     // Without a target quality the metric takes the place of the gap.
     const double distance = target.has_quality          ? gap
                             : target.higher_is_better() ? -entrant->quality

@@ -33,9 +33,9 @@ struct SearchEntrant {
   double hope = 0;
   // The number of validations at the present size.
   int validations = 0;
-  // Whether the loss falls faster and faster (IsRising, search_ledger.h), so
-  // that `hope` says nothing of the end.
-  bool rising = false;
+  // Whether learning is not slowing down yet, or has not begun (IsSpeedingUp in
+  // search_ledger.h), so that `hope` does not foretell the end.
+  bool speeding_up = false;
   // The lowest loss at the present size: it tells candidates apart whose metric
   // is still that of guessing.
   double loss = 0;
@@ -49,8 +49,8 @@ struct SearchStop {
 
 // Stops all but `keep` of the candidates, in this order:
 //  - those without any validation;
-//  - those that, by `hope`, will miss the quality and are not `rising`: first
-//  the ones that most
+//  - those that, by `hope`, will miss the quality and are not `speeding_up`:
+//  first the ones that most
 //    others beat in the metric, in `hope` and in the size (equal metrics are
 //    compared by the loss), then the ones farthest from the quality;
 //  - the others, the largest first.

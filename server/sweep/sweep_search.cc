@@ -291,7 +291,7 @@ bool SweepSearch::IsDue(const SearchChild& child) const {
 bool SweepSearch::IsHopeful(const SearchChild& child) const {
   const SearchEntrant entrant = ledger_.Describe(child, 0);
   return entrant.measured &&
-         (entrant.rising || ledger_.target().MeetsQuality(entrant.hope));
+         (entrant.speeding_up || ledger_.target().MeetsQuality(entrant.hope));
 }
 
 void SweepSearch::StopAllBut(size_t keep,

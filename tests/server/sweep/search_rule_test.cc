@@ -78,45 +78,45 @@ TEST(SearchRuleTest, WhatStillLearnsFasterAndFasterIsJudgedByItsSize) {
   std::vector<SearchEntrant> entrants = {
       Entrant(0, 100, 0.51), Entrant(1, 200, 0.82), Entrant(2, 300, 0.83)};
   EXPECT_THAT(Ids(StopWorse(Accuracy(0.8), entrants, 2)), ElementsAre(0));
-  entrants[0].rising = true;
+  entrants[0].speeding_up = true;
   EXPECT_THAT(Ids(StopWorse(Accuracy(0.8), entrants, 2)), ElementsAre(2));
 }
 
-// Whether losses that were validated every 100 steps of 2,000 rise.
-bool Rising(const std::vector<double>& losses) {
+// Whether losses that were validated every 100 steps of 2,000 speed up.
+bool SpeedingUp(const std::vector<double>& losses) {
   google::protobuf::RepeatedPtrField<QualitySample> samples;
   for (double loss : losses) {
     QualitySample& sample = *samples.Add();
     sample.set_spent(100 * samples.size());
     sample.set_loss(loss);
   }
-  return IsRising(samples, 2000);
+  return IsSpeedingUp(samples, 2000);
 }
 
-TEST(SearchRuleTest, ALossThatFallsFasterAndFasterRises) {
-  EXPECT_TRUE(Rising({6, 6, 6, 5.8, 5.4, 5, 4.6, 4.2}));
-  EXPECT_TRUE(Rising({6, 5.9, 5.8, 5.7, 5.6, 5.5, 5.4, 5.3}));
-  EXPECT_FALSE(Rising({6, 5, 4.5, 4.3, 4.2, 4.1, 4, 4}));
+TEST(SearchRuleTest, ALossThatFallsFasterAndFasterSpeedsUp) {
+  EXPECT_TRUE(SpeedingUp({6, 6, 6, 5.8, 5.4, 5, 4.6, 4.2}));
+  EXPECT_TRUE(SpeedingUp({6, 5.9, 5.8, 5.7, 5.6, 5.5, 5.4, 5.3}));
+  EXPECT_FALSE(SpeedingUp({6, 5, 4.5, 4.3, 4.2, 4.1, 4, 4}));
   // Noise is no gain.
-  EXPECT_FALSE(Rising({6, 6, 5.99, 6, 5.97, 6, 5.98, 6}));
+  EXPECT_FALSE(SpeedingUp({6, 6, 5.99, 6, 5.97, 6, 5.98, 6}));
 }
 
-TEST(SearchRuleTest, ALossThatHasNotFallenMayRiseAtTheStartOnly) {
-  EXPECT_TRUE(Rising({6, 6.1, 5.99, 6}));
-  EXPECT_FALSE(Rising({6, 6.1, 5.99, 6, 6}));
-  EXPECT_FALSE(Rising({6, 4, 4, 4})) << "it has fallen before";
+TEST(SearchRuleTest, ALossThatHasNotFallenMayBeginAtTheStartOnly) {
+  EXPECT_TRUE(SpeedingUp({6, 6.1, 5.99, 6}));
+  EXPECT_FALSE(SpeedingUp({6, 6.1, 5.99, 6, 6}));
+  EXPECT_FALSE(SpeedingUp({6, 4, 4, 4})) << "it has fallen before";
 }
 
-TEST(SearchRuleTest, NothingRisesAfterHalfOfItsTraining) {
+TEST(SearchRuleTest, NothingSpeedsUpAfterHalfOfItsTraining) {
   std::vector<double> losses = {6, 6, 6, 6, 6, 5.5, 5, 4.5, 4, 3.5};
-  EXPECT_TRUE(Rising(losses));
+  EXPECT_TRUE(SpeedingUp(losses));
   losses.push_back(3);
-  EXPECT_FALSE(Rising(losses));
+  EXPECT_FALSE(SpeedingUp(losses));
 }
 
 TEST(SearchRuleTest, TooFewValidationsSayNothing) {
-  EXPECT_FALSE(Rising({6}));
-  EXPECT_FALSE(Rising({6, 5, 4})) << "none in the first quarter";
+  EXPECT_FALSE(SpeedingUp({6}));
+  EXPECT_FALSE(SpeedingUp({6, 5, 4})) << "none in the first quarter";
 }
 
 TEST(SearchRuleTest, OfTheUnbeatenTheFarthestFromTheQualityGo) {

@@ -16,16 +16,19 @@ namespace comera::trainer {
 // i * block_rows on. Without dense tokens, nothing is done.
 class DenseTokenRows {
  public:
-  // `table` is the prefix of the table's parameters.
+  // `table` is the prefix of the names of the table's parameters; `tokens` are
+  // ascending.
   DenseTokenRows(const Plan& plan, const std::string& table,
                  const std::vector<int32_t>& tokens, int64_t block_rows);
 
-  // Copies the lists of rows to the device, once. Precedes the others.
+  // Copies the lists of rows to the device, once. Call it before the other
+  // methods.
   absl::Status SetUp();
-  // Replaces the rows of block `block` that are dense.
+  // Overwrites the dense tokens' rows in `rows`, which is block `block` of the
+  // table, with their parameter.
   absl::Status Put(const Step& step, int64_t block, kernels::Matrix rows) const;
-  // Adds the gradients of the dense rows to their parameter's, and makes them 0
-  // in `grad_rows`, since the train has no part in those rows.
+  // Adds the gradients of the dense rows to their parameter's, and sets them to
+  // 0 in `grad_rows`, since those rows do not depend on the cores.
   absl::Status MoveGradient(const Step& step, int64_t block,
                             kernels::Matrix grad_rows) const;
 

@@ -23,20 +23,22 @@ class TokenLookup {
   explicit TokenLookup(const Plan& plan);
 
   // Copies the ids of the tokens to the device; `packed` is the packed form of
-  // `batch`. `pad`: pads to as many words as so many tokens can have.
-  // InvalidArgument: an id out of range, not as many as tokens.
+  // `batch`. `pad`: pads the distinct ids to the largest number that so many
+  // tokens can have, so that the shape does not depend on the ids.
+  // InvalidArgument: an id is out of range, or there are not as many ids as
+  // tokens.
   absl::Status SetBatch(const Batch& batch, const PackedBatch& packed,
                         bool pad);
   // See Model::AppendShape; describes the last SetBatch.
   void AppendShape(std::vector<int64_t>* shape) const;
 
-  // y (rows, hidden) = the words of the tokens.
+  // y (rows, hidden) = the embedding row of each token.
   absl::Status Forward(const Step& step, kernels::Matrix y);
   absl::Status Backward(const Step& step, kernels::ConstMatrix grad);
 
  private:
   void OrderVocabulary(const std::vector<int32_t>& dense_tokens);
-  // Sets the rows of words_: the distinct ids behind the dense rows.
+  // Sets the rows of words_: the distinct ids that follow the dense rows.
   absl::Status SetWords(bool pad);
   // The dense rows among `rows`, which are those of unique_, and those of
   // words_.
@@ -48,7 +50,7 @@ class TokenLookup {
   const Plan plan_;
   const int64_t hidden_;
   std::unique_ptr<WordEmbedding> words_;
-  // Null without dense rows, of which there are so many.
+  // The dense rows and their number; null and 0 if there are none.
   const Parameter* dense_rows_ = nullptr;
   int64_t dense_count_ = 0;
   // The vocabulary in the order of unique_: the tokens with dense rows first,

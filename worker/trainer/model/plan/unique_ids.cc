@@ -57,8 +57,8 @@ absl::Status UniqueIds::Set(absl::Span<const int32_t> ids) {
   return absl::OkStatus();
 }
 
-void UniqueIds::PadTo(int64_t count) {
-  start_.resize(std::max<size_t>(start_.size(), count + 1), start_.back());
+void UniqueIds::PadTo(int64_t padded) {
+  start_.resize(std::max<size_t>(start_.size(), padded + 1), start_.back());
 }
 
 absl::Status CheckUniqueIds(absl::Span<const int32_t> ids, int64_t max_ids,

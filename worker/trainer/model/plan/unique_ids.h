@@ -17,26 +17,28 @@ namespace comera::trainer {
 // Not thread-safe.
 class UniqueIds {
  public:
-  // `what` names an id in errors, e.g. "token id". Ids are below `limit`. Those
-  // below `always` are among the distinct ones even where no place uses them.
+  // `what` names an id in errors, e.g. "token id". Set takes at most max_ids
+  // ids, repetitions included, each below `limit`. Ids below `always` are among
+  // the distinct ones even where no place uses them.
   UniqueIds(std::string what, int64_t max_ids, int64_t limit,
             int64_t always = 0);
 
-  // InvalidArgument, and the ids before stay: more than max_ids, or an id
-  // outside [0, limit).
+  // InvalidArgument, leaving the previous ids in place: there are more than
+  // max_ids, or one is outside [0, limit).
   absl::Status Set(absl::Span<const int32_t> ids);
 
-  // Extends start() to `count` ids, at most as many as there can be; nothing
-  // uses the ids from count() on.
-  void PadTo(int64_t count);
+  // Extends start() to describe `padded` ids, at most as many as there can be.
+  // No place uses the added ones, and count() is unchanged.
+  void PadTo(int64_t padded);
 
   int64_t count() const { return static_cast<int64_t>(unique_.size()); }
   // The distinct ids, ascending.
   absl::Span<const int32_t> unique() const { return unique_; }
   // ids[i] is unique()[index()[i]].
   absl::Span<const int32_t> index() const { return index_; }
-  // Unique id u is at positions order()[start()[u]] .. [start()[u + 1]) of
-  // ids, ascending; start() has count() + 1 elements, unless padded.
+  // unique()[u] is at the places order()[k] of ids, ascending, for k from
+  // start()[u] to before start()[u + 1]; start() has count() + 1 elements,
+  // unless padded.
   absl::Span<const int32_t> order() const { return order_; }
   absl::Span<const int32_t> start() const { return start_; }
 
@@ -48,8 +50,8 @@ class UniqueIds {
   absl::Span<const int32_t> order_;
 };
 
-// InvalidArgument unless `ids` are ascending and distinct, at most max_ids, and
-// all below `rows`.
+// InvalidArgument unless `ids` are ascending and distinct and all below `rows`,
+// and there are at most max_ids of them.
 absl::Status CheckUniqueIds(absl::Span<const int32_t> ids, int64_t max_ids,
                             int64_t rows);
 
