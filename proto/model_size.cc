@@ -132,8 +132,9 @@ double PlainParameters(const v1::JobSpec& spec, double vocabulary) {
 
 // The parameters of the word embedding's dense rows.
 double DenseRowParameters(const v1::JobSpec& spec) {
-  return static_cast<double>(spec.compression().embedding().dense_tokens()) *
-         spec.model().hidden();
+  const v1::LayerCompression& embedding = spec.compression().embedding();
+  if (!IsCompressed(spec, embedding)) return 0;
+  return static_cast<double>(embedding.dense_tokens()) * spec.model().hidden();
 }
 
 }  // namespace

@@ -35,10 +35,11 @@ constexpr double kMuonRate = 2e-2;
 // no one rate is the best at all ranks (docs/optimizer.md).
 constexpr double kSecondCoreRate = 2;
 // Tensor-train language models that predict the next token with a tied output
-// give dense rows to this part of the vocabulary; with a target size, the rows
-// take no more than this part of the parameters (docs/language_models.md).
-constexpr int64_t kDenseTokens = 16;
-constexpr int64_t kDenseRows = 4;
+// have one dense row for so many tokens of the vocabulary; with a target size,
+// the rows take no more than one of so many parts of it
+// (docs/language_models.md).
+constexpr int64_t kVocabularyPerDenseToken = 16;
+constexpr int64_t kSizePerDenseRows = 4;
 constexpr int64_t kLeastDenseTokens = 16;
 constexpr int kMaxFromHistory = 4;
 constexpr int64_t kMaxSteps = 1'000'000'000;
@@ -200,6 +201,12 @@ v1::OptimizerSpec UsualOptimizer(Method::Method method, v1::JobSpec job) {
   return WithDefaults(std::move(job)).optimizer();
 }
 
+// Whether the job leaves it to the search which tokens have dense rows.
+bool LeavesDenseTokens(const v1::JobSpec& job) {
+  const v1::LayerCompression& embedding = job.compression().embedding();
+  return !embedding.dense() && !embedding.has_dense_tokens();
+}
+
 // Chooses candidates for one job.
 class Portfolio {
  public:
@@ -265,16 +272,14 @@ class Portfolio {
 
   // The dense tokens of a tensor-train candidate.
   int64_t DenseTokens(int64_t width, bool tied) const {
-    const v1::LayerCompression& embedding = job_.compression().embedding();
-    if (job_.model().family() != v1::ModelSpec::CAUSAL_LM ||
-        !(tied || TiesOutput(job_.model())) || embedding.dense() ||
-        embedding.has_dense_tokens()) {
+    if (job_.model().family() != v1::ModelSpec::CAUSAL_LM || width < 1 ||
+        !(tied || TiesOutput(job_.model())) || !LeavesDenseTokens(job_)) {
       return 0;
     }
-    int64_t tokens =
-        job_.data().tokenizer().train_vocabulary_size() / kDenseTokens;
+    int64_t tokens = job_.data().tokenizer().train_vocabulary_size() /
+                     kVocabularyPerDenseToken;
     if (target_.parameters > 0) {
-      tokens = std::min(tokens, target_.parameters / (kDenseRows * width));
+      tokens = std::min(tokens, target_.parameters / kSizePerDenseRows / width);
     }
     return tokens < kLeastDenseTokens ? 0 : tokens;
   }
@@ -487,7 +492,7 @@ std::vector<Candidate> Learned(const v1::JobSpec& job, bool own_rates,
     candidate.width = run->spec.model().hidden();
     candidate.rank = RankOf(run->spec);
     candidate.tied = run->spec.model().tie_output();
-    if (candidate.method == Method::COMERA) {
+    if (candidate.method == Method::COMERA && LeavesDenseTokens(job)) {
       candidate.dense_tokens =
           run->spec.compression().embedding().dense_tokens();
     }

@@ -341,6 +341,7 @@ void ApplyChange(const SweepChange& change, v1::JobSpec* spec,
     SetMethod(point.method(), spec->mutable_compression());
   }
   if (point.has_ranks()) SetRanks(point.ranks(), spec);
+  const bool had_output = HasOutputLayer(spec->model());
   for (int i = 0; i < point.fields_size(); ++i) {
     const v1::FieldValue& field = point.fields(i);
     const absl::Status status = SetSpecField(field.path(), field.value(), spec);
@@ -349,8 +350,8 @@ void ApplyChange(const SweepChange& change, v1::JobSpec* spec,
                 absl::StrCat(field.path(), ": ", status.message()));
     }
   }
-  // The fields may have tied the output to the embedding.
-  if (point.has_ranks() && !HasOutputLayer(spec->model())) {
+  // A field that ties the output to the embedding leaves no layer to compress.
+  if (had_output && !HasOutputLayer(spec->model())) {
     spec->mutable_compression()->clear_output();
   }
   if (point.has_seed()) spec->mutable_training()->set_seed(point.seed());

@@ -54,6 +54,10 @@ bool IsSpeedingUp(
   constexpr double kNever = std::numeric_limits<double>::infinity();
   double quarter = kNever, half = kNever, now = kNever;
   for (const QualitySample& sample : samples) {
+    // What was reached with more parameters is gone.
+    if (sample.size_parameters() > 2 * samples.rbegin()->size_parameters()) {
+      return false;
+    }
     const double loss = sample.loss();
     if (sample.spent() <= spent / 4) quarter = std::min(quarter, loss);
     if (sample.spent() <= spent / 2) half = std::min(half, loss);
@@ -61,7 +65,7 @@ bool IsSpeedingUp(
   }
   if (!std::isfinite(quarter)) return false;
   if (half - now < kLeastGain * now) {
-    return quarter - half < kLeastGain * now &&
+    return samples.begin()->loss() - now < kLeastGain * now &&
            spent <= kLongestIdle * full_share;
   }
   return half - now >= 2 * (quarter - half);  // in twice the time

@@ -99,6 +99,11 @@ TEST(ModelSizeTest, DenseTokensAreNeverCompressed) {
               trainer::FixedSize(LayoutOf(spec).parameters));
     EXPECT_GE(LargestModelParameters(spec),
               LayoutOf(spec).parameters.size());
+    // Other methods have none, whatever the field says.
+    compression.set_method(Compression::DENSE);
+    const double dense = SmallestModelParameters(WithDefaults(job));
+    compression.clear_embedding();
+    EXPECT_EQ(dense, SmallestModelParameters(WithDefaults(job)));
   }
 }
 

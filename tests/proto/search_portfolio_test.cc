@@ -218,6 +218,16 @@ TEST(SearchPortfolioTest, TiedDecodersOfTensorTrainsHaveDenseTokens) {
   }
 }
 
+TEST(SearchPortfolioTest, AJobWithoutAWidthIsRefused) {
+  for (auto architecture : {v1::ModelSpec::LLAMA, v1::ModelSpec::GPT2}) {
+    for (int hidden : {0, 1}) {
+      v1::SweepSpec spec = DecoderSearch(architecture, 60000);
+      spec.mutable_job()->mutable_model()->set_hidden(hidden);
+      EXPECT_NE(Violations(spec), "") << hidden;
+    }
+  }
+}
+
 TEST(SearchPortfolioTest, Gpt2sAreTiedAnyway) {
   EXPECT_THAT(Labels(Plan(DecoderSearch(v1::ModelSpec::GPT2, 0))),
               Not(HasSubstr("tied")));

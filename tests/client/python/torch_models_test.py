@@ -257,6 +257,13 @@ class ModelsTest(unittest.TestCase):
             with self.subTest(name), self.assertRaises(comera.IntegrityError):
                 comera.torch.load(Model(None, proto))
 
+    def test_narrow_ids_find_dense_tokens_too(self):
+        for model, _, _ in self.each("masked_lm_tied_dense_tokens"):
+            ids = torch.tensor([[5, 6, 7, 29]])
+            with torch.no_grad():
+                wide, narrow = model(ids), model(ids.to(torch.int32))
+            self.assertTrue(torch.equal(wide, narrow))
+
     def test_an_id_outside_the_vocabulary_is_an_error(self):
         for model, _, folder in self.each("classifier_dense", "masked_lm_tied"):
             with self.subTest(folder.name):

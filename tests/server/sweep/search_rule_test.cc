@@ -105,6 +105,18 @@ TEST(SearchRuleTest, ALossThatHasNotFallenMayBeginAtTheStartOnly) {
   EXPECT_TRUE(SpeedingUp({6, 6.1, 5.99, 6}));
   EXPECT_FALSE(SpeedingUp({6, 6.1, 5.99, 6, 6}));
   EXPECT_FALSE(SpeedingUp({6, 4, 4, 4})) << "it has fallen before";
+  google::protobuf::RepeatedPtrField<QualitySample> samples;
+  for (int step = 10; step <= 400; step += 10) {
+    QualitySample& sample = *samples.Add();
+    sample.set_spent(step);
+    sample.set_size_parameters(100);
+    sample.set_loss(step < 50 ? 6 : 5);
+  }
+  EXPECT_FALSE(IsSpeedingUp(samples, 2000)) << "it has fallen before a quarter";
+  for (QualitySample& sample : samples) sample.set_loss(6);
+  EXPECT_TRUE(IsSpeedingUp(samples, 2000));
+  samples.rbegin()->set_size_parameters(49);
+  EXPECT_FALSE(IsSpeedingUp(samples, 2000)) << "it was pruned";
 }
 
 TEST(SearchRuleTest, NothingSpeedsUpAfterHalfOfItsTraining) {

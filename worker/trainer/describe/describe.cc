@@ -81,16 +81,25 @@ void DescribeEmbedding(const ModelConfig& config,
   if (f.dense()) {
     to->path = "dense table";
     to->seconds = to->dense_seconds;
-  } else if (f.ranks[0] == 0) {
-    to->path = "gone";
-  } else {
-    // Its shape was checked with the configuration.
-    const auto plan = kernels::TtmPlan::Create(
-        {f.input_modes, f.output_modes, f.ranks}, to->rows);
-    to->path = "shared products";
-    to->multiply_adds = 3 * plan->cost();
-    to->seconds = to->multiply_adds / config.machine.skinny_rate;
+    return;
   }
+  // Every step reads all dense rows, and adds to all of their gradients.
+  const auto dense = static_cast<int64_t>(f.dense_tokens.size());
+  if (dense > 0) {
+    to->seconds = kernels::MoveSeconds(
+        config.machine, 5 * static_cast<double>(dense) * row_bytes);
+  }
+  if (f.ranks[0] == 0) {
+    to->path = dense > 0 ? "dense rows" : "gone";
+    return;
+  }
+  // Its shape was checked with the configuration.
+  const auto plan =
+      kernels::TtmPlan::Create({f.input_modes, f.output_modes, f.ranks},
+                               std::min(to->rows, layer.inputs - dense));
+  to->path = "shared products";
+  to->multiply_adds = 3 * plan->cost();
+  to->seconds += to->multiply_adds / config.machine.skinny_rate;
 }
 
 LayerDescription DescribeLayer(const ModelConfig& config,

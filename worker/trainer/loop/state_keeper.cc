@@ -35,9 +35,14 @@ StateKeeper::StateKeeper(const TrainerOptions* options,
 }
 
 absl::Status StateKeeper::DigestData() {
+  std::vector<int32_t> dense_tokens;
+  for (const auto& [key, f] : model_.initial_config().layers_by_name) {
+    if (!f.dense_tokens.empty()) dense_tokens = f.dense_tokens;
+  }
   ASSIGN_OR_RETURN(
       const std::string samples,
-      DataDigest(*options_.data, schedule_.phases().At(0).batch_size));
+      DataDigest(*options_.data, schedule_.phases().At(0).batch_size,
+                 dense_tokens));
   data_digest_ = WithFetchedFiles(samples, options_.spec);
   return absl::OkStatus();
 }

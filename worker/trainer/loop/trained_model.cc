@@ -72,6 +72,11 @@ absl::StatusOr<ModelConfig> TrainedModel::InitialConfig(
   std::vector<int64_t> token_counts;
   if (options.spec.compression().embedding().dense_tokens() > 0) {
     token_counts = options.data->TokenCounts();
+    if (static_cast<int64_t>(token_counts.size()) !=
+        options.data->vocabulary_size()) {
+      return absl::InternalError(
+          "compression.embedding.dense_tokens: the data do not count tokens");
+    }
   }
   ASSIGN_OR_RETURN(
       ModelConfig config,

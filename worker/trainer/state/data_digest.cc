@@ -36,7 +36,8 @@ void Append(const Batch& batch, std::string* bytes) {
 }  // namespace
 
 absl::StatusOr<std::string> DataDigest(const TrainingData& data,
-                                       int64_t batch_size) {
+                                       int64_t batch_size,
+                                       absl::Span<const int32_t> dense_tokens) {
   std::string bytes;
   Append(std::vector<int64_t>{data.train_samples(), data.validation_samples(),
                               data.vocabulary_size()},
@@ -55,6 +56,10 @@ absl::StatusOr<std::string> DataDigest(const TrainingData& data,
   RETURN_IF_ERROR(data.ValidationBatch(
       0, std::min(kValidationSamples, data.validation_samples()), &batch));
   Append(batch, &bytes);
+  if (!dense_tokens.empty()) {
+    Append(std::vector<int32_t>(dense_tokens.begin(), dense_tokens.end()),
+           &bytes);
+  }
   return Sha256Hex(bytes);
 }
 

@@ -109,6 +109,10 @@ v1::JobSpec WhatNumbersDependOn(
   if (spec.compression().inner_activation() == v1::CompressionSpec::IDENTITY) {
     kept.mutable_compression()->clear_inner_activation();
   }
+  if (spec.compression().embedding().dense_tokens() == 0 &&
+      spec.compression().embedding().has_dense_tokens()) {
+    kept.mutable_compression()->mutable_embedding()->clear_dense_tokens();
+  }
   return kept;
 }
 

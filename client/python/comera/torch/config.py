@@ -138,9 +138,12 @@ class _Fields:
     def get(self, key: str) -> Any:
         return self._data.get(key)
 
+    def has(self, key: str) -> bool:
+        return key in self._data
+
 
 def _dense_tokens(fields: _Fields) -> Tuple[int, ...]:
-    if fields.get("dense_tokens") is None:
+    if not fields.has("dense_tokens"):
         return ()
     tokens = fields.integers("dense_tokens", _MAX_DENSE_TOKENS, low=0)
     if any(a >= b for a, b in zip(tokens, tokens[1:])):
@@ -241,6 +244,8 @@ def config_from_json(document: Any, where: str = "config.json") -> ModelConfig:
         )
         if not config.bottom_mlp or config.top_mlp[-1:] != (1,):
             raise model.fail("top_mlp", "must end in 1, and bottom_mlp be there")
+        if any(f.dense_tokens for f in factorisation.values()):
+            raise model.fail("factorisation", "tables of clicks have no dense tokens")
         return config
     common.update(
         vocabulary=model.integer("vocabulary"),

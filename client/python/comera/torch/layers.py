@@ -203,6 +203,8 @@ def make_linear(
     inputs: int, outputs: int, form: Factorisation, name: str = "", bias: bool = True
 ) -> nn.Module:
     """The layer in the form of its factorisation."""
+    if form.dense_tokens:
+        raise IntegrityError(f"{name}: dense tokens of a linear layer")
     if form.has_cores:
         return TTLinear(inputs, outputs, form, name, bias)
     if form.low_rank is None:
@@ -296,6 +298,8 @@ class TTMEmbedding(TensorTrain, Table):
         self.dense_tokens = form.dense_tokens
         if self.dense_tokens and self.dense_tokens[-1] >= rows:
             raise IntegrityError(f"{name}: a dense token is outside 0 to {rows - 1}")
+        if len(self.dense_tokens) == rows:
+            raise IntegrityError(f"{name}: dense tokens leave none for the cores")
         self.dense_rows = (
             new_parameter(len(self.dense_tokens), width) if self.dense_tokens else None
         )
@@ -344,7 +348,7 @@ class TTMEmbedding(TensorTrain, Table):
     def _with_dense_rows(self, ids: Tensor, rows: Tensor) -> Tensor:
         if self.dense_rows is None:
             return rows
-        tokens = torch.tensor(self.dense_tokens, device=ids.device)
+        tokens = torch.tensor(self.dense_tokens, dtype=ids.dtype, device=ids.device)
         place = torch.searchsorted(tokens, ids).clamp(max=len(tokens) - 1)
         is_dense = tokens[place] == ids
         own = self.dense_rows[place].to(rows.dtype)

@@ -273,7 +273,8 @@ class _Planner:
 
 
 def _checked(candidate: _Candidate, form: Factorisation) -> Factorisation:
-    if form.silu or form.low_rank is not None or not form.has_cores:
+    other = form.silu or form.low_rank is not None or bool(form.dense_tokens)
+    if other or not form.has_cores:
         raise TensorizeError(candidate.name, "expected modes and ranks, and nothing else")
     if not form.ranks or any(rank < 1 for rank in form.ranks):
         raise TensorizeError(candidate.name, f"ranks {list(form.ranks)}: ranks begin at 1")

@@ -1,5 +1,6 @@
 // A run that was interrupted and resumed repeats the uninterrupted one bit by
 // bit.
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -113,6 +114,37 @@ TEST(TrainerResumeTest, TokensWithDenseRowsAreThoseOfTheData) {
   ASSERT_OK(resumed.end);
   EXPECT_EQ(resumed.events.front().run_info().resumed_from_step(), 45);
   EXPECT_EQ(resumed.exported, whole.exported);
+}
+
+// Counts its tokens otherwise, though its batches are the same.
+class OtherCounts : public FakeTrainingData {
+ public:
+  std::vector<int64_t> TokenCounts() const override {
+    std::vector<int64_t> counts = FakeTrainingData::TokenCounts();
+    std::reverse(counts.begin(), counts.end());
+    return counts;
+  }
+};
+
+TEST(TrainerResumeTest, DenseRowsAreNotGivenToOtherTokens) {
+  v1::JobSpec spec = TwoStageSpec();
+  spec.mutable_compression()->mutable_embedding()->set_dense_tokens(3);
+  FakeDisk disk;
+  TestRun first;
+  first.spec = spec;
+  first.disk = &disk;
+  first.stop_after_step = 4;
+  first.Run();
+  ASSERT_OK(first.end);
+  const OtherCounts other;
+  TestRun resumed;
+  resumed.spec = spec;
+  resumed.disk = &disk;
+  resumed.resume = true;
+  resumed.other_data = &other;
+  resumed.Run();
+  EXPECT_THAT(resumed.end,
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("data")));
 }
 
 // What is left is whole, and the job resumes as if nothing had been asked.

@@ -170,7 +170,7 @@ class TTMEmbedding(nn.Module):
     def _with_dense_rows(self, ids, rows):
         if not self.dense_tokens:
             return rows
-        tokens = torch.tensor(self.dense_tokens, device=ids.device)
+        tokens = torch.tensor(self.dense_tokens, dtype=ids.dtype, device=ids.device)
         place = torch.searchsorted(tokens, ids).clamp(max=len(tokens) - 1)
         is_dense = tokens[place] == ids
         return torch.where(is_dense[:, None], self.dense_rows[place], rows)

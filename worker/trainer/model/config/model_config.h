@@ -41,7 +41,7 @@ struct Factorisation {
   std::vector<int64_t> input_modes;   // TTM: row modes
   std::vector<int64_t> output_modes;  // TTM: column modes
   // Inner ranks r_1..r_{order-1}; all 0: the layer is pruned (only its
-  // bias remains; an embedding gives zeros).
+  // bias remains; an embedding gives zeros but for its dense rows).
   std::vector<int64_t> ranks;
   LowRank low_rank = {};  // without modes only
   // With modes, a linear layer only: Y = SiLU(X A) B, A being the product of

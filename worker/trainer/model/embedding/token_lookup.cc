@@ -43,6 +43,7 @@ TokenLookup::TokenLookup(const Plan& plan)
     OrderVocabulary(DenseTokens(plan));
   }
   ids_.reserve(rows);
+  other_ids_.reserve(dense_count_ > 0 ? max_others : 0);
   SavedMemory& saved = *plan.saved;
   word_index_ = saved.Reserve("embedding.word_index", rows * kFloat);
   word_tokens_ = saved.Reserve("embedding.word_tokens", rows * kFloat);

@@ -19,14 +19,14 @@ namespace comera::trainer {
 // the parameter head.output.bias, if there is one. E has one set of parameters
 // and its gradient is the sum of both uses.
 //
-// A dense table is used where it lies. A TTM table's dense rows, if it has
-// some, are put in the place of those that its cores give. A TTM table is
-// expanded as a whole once a step (TtmExpansion), and its gradient projected
-// back once, where there is memory for it: on a device up to kMostTableBytes,
-// in the host's memory as long as it is no larger than a block. Elsewhere rows
-// of the table are computed block by block of the vocabulary for each call, and
-// so are their gradients, so that the table is never in memory as a whole. A
-// pruned table gives Y = bias.
+// A dense table is used where it lies. A TTM table is expanded as a whole once
+// a step (TtmExpansion), and its gradient projected back once, where there is
+// memory for it: on a device up to kMostTableBytes, in the host's memory as
+// long as it is no larger than a block. Elsewhere rows of the table are
+// computed block by block of the vocabulary for each call, and so are their
+// gradients, so that the table is never in memory as a whole. Its dense rows,
+// if it has some, take the places of those that the cores give. A pruned table
+// without dense rows gives Y = bias.
 class TiedProjection : public Linear {
  public:
   explicit TiedProjection(const Plan& plan);
@@ -68,12 +68,12 @@ class TiedProjection : public Linear {
   bool accumulating_ = false;  // the table's gradient holds earlier calls'
   SavedMemory::Piece expanded_, grad_expanded_, halves_;
   Workspace::Piece scratch_;
+  // Members of a TTM table. A block of one that is expanded is all of it.
+  int64_t block_ = 0;  // rows
+  std::optional<DenseTokenRows> dense_rows_;
   // Members of a TTM table that is computed block by block only.
-  int64_t block_ = 0;
   std::unique_ptr<TtmEmbedding> table_;  // every block a set of ids
   bool set_up_ = false;
-  // Members of a TTM table.
-  std::optional<DenseTokenRows> dense_rows_;
   Workspace::Piece rows_, grad_rows_;
 };
 
