@@ -56,14 +56,6 @@ class AuditTest : public ServerFixture {
     access_ = v1::AccessService::NewStub(channel_);
   }
 
-  static std::unique_ptr<grpc::ClientContext> As(const std::string& secret) {
-    auto context = Context();
-    if (!secret.empty()) {
-      context->AddMetadata("authorization", "Bearer " + secret);
-    }
-    return context;
-  }
-
   std::string Token(const std::string& by, const std::string& user,
                     v1::Role role, bool worker = false) {
     v1::CreateTokenRequest request;

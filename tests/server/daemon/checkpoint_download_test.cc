@@ -33,14 +33,6 @@ class CheckpointDownloadTest : public ServerFixture {
     second_.secret = Token(root_, second_.name, /*worker=*/true);
   }
 
-  static std::unique_ptr<grpc::ClientContext> As(const std::string& secret) {
-    auto context = Context();
-    if (!secret.empty()) {
-      context->AddMetadata("authorization", "Bearer " + secret);
-    }
-    return context;
-  }
-
   // The secret of a worker's token, or of an administrator's.
   std::string Token(const std::string& by, const std::string& user,
                     bool worker) {

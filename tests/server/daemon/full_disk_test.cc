@@ -16,6 +16,7 @@
 #include "common/status_matchers.h"
 #include "server/host/coordinator_host.h"
 #include "server/host/disk_guard.h"
+#include "tests/server/daemon/fake_disk_space.h"
 #include "tests/server/daemon/server_fixture.h"
 #include "tests/server/prepared_test_job.h"
 #include "tests/server/sequential_ids.h"
@@ -27,15 +28,6 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int64_t kMiB = 1 << 20;
-
-class FakeDiskSpace : public DiskSpace {
- public:
-  absl::StatusOr<int64_t> FreeBytes() override { return free_.load(); }
-  void Set(int64_t mebibytes) { free_ = mebibytes * kMiB; }
-
- private:
-  std::atomic<int64_t> free_{1000 * kMiB};
-};
 
 DiskGuard::Options SmallGuard() {
   DiskGuard::Options options;

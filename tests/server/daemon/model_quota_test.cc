@@ -17,7 +17,7 @@
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "proto/resource_names.h"
-#include "server/runtime/disk_space.h"
+#include "tests/server/daemon/fake_disk_space.h"
 #include "tests/server/daemon/quota_fixture.h"
 #include "tests/server/daemon/server_fixture.h"
 
@@ -27,15 +27,6 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int64_t kMiB = 1 << 20;
-
-class FakeDiskSpace : public DiskSpace {
- public:
-  absl::StatusOr<int64_t> FreeBytes() override { return free_.load(); }
-  void Set(int64_t mebibytes) { free_ = mebibytes * kMiB; }
-
- private:
-  std::atomic<int64_t> free_{1000 * kMiB};
-};
 
 // A model's upload, by the worker of a job of alice's.
 class ModelQuotaTest : public QuotaTest {

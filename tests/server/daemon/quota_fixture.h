@@ -47,14 +47,6 @@ class QuotaTest : public ServerFixture {
     viewer_ = Token(root_, "vera", v1::ROLE_VIEWER);
   }
 
-  static std::unique_ptr<grpc::ClientContext> As(const std::string& secret) {
-    auto context = Context();
-    if (!secret.empty()) {
-      context->AddMetadata("authorization", "Bearer " + secret);
-    }
-    return context;
-  }
-
   std::string Token(const std::string& by, const std::string& user,
                     v1::Role role, bool worker = false) {
     v1::CreateTokenRequest request;

@@ -30,14 +30,6 @@ class SecurityTest : public ServerFixture {
     access_ = v1::AccessService::NewStub(channel_);
   }
 
-  static std::unique_ptr<grpc::ClientContext> As(const std::string& secret) {
-    auto context = Context();
-    if (!secret.empty()) {
-      context->AddMetadata("authorization", "Bearer " + secret);
-    }
-    return context;
-  }
-
   // Makes a token with `by`'s; remembers nothing.
   std::string Token(const std::string& by, const std::string& user,
                     v1::Role role,

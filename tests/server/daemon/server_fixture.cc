@@ -48,6 +48,15 @@ std::unique_ptr<grpc::ClientContext> ServerFixture::Context() {
   return context;
 }
 
+std::unique_ptr<grpc::ClientContext> ServerFixture::As(
+    const std::string& secret) {
+  auto context = Context();
+  if (!secret.empty()) {
+    context->AddMetadata("authorization", "Bearer " + secret);
+  }
+  return context;
+}
+
 v1::Job ServerFixture::Create(const v1::JobSpec& spec,
                               const std::string& request_id) {
   v1::CreateJobRequest request;

@@ -50,6 +50,8 @@ class ServerFixture : public ::testing::Test {
 
   // Sets a deadline so that no test hangs.
   static std::unique_ptr<grpc::ClientContext> Context();
+  // The same with a token's secret, if it is not empty.
+  static std::unique_ptr<grpc::ClientContext> As(const std::string& secret);
 
   // Fails the test if the call fails.
   v1::Job Create(const v1::JobSpec& spec, const std::string& request_id = "");
