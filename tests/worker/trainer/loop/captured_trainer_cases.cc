@@ -113,12 +113,6 @@ std::vector<Job> Jobs() {
   std::vector<Job> jobs;
   jobs.push_back(
       {"masked LM", WithVaryingLengths(0), std::make_shared<VaryingData>(0)});
-  v1::JobSpec tokens_apart = WithVaryingLengths(0);
-  tokens_apart.mutable_model()->set_tie_output(true);
-  tokens_apart.mutable_compression()->clear_output();
-  tokens_apart.mutable_compression()->mutable_embedding()->set_dense_tokens(3);
-  jobs.push_back({"dense tokens", WithDefaults(tokens_apart),
-                  std::make_shared<VaryingData>(0)});
   jobs.push_back(
       {"classifier", WithVaryingLengths(3), std::make_shared<VaryingData>(3)});
   v1::JobSpec late = WithVaryingLengths(3);
@@ -146,6 +140,12 @@ std::vector<Job> Jobs() {
   v1::JobSpec tokens = WithVaryingLengths(0);
   tokens.mutable_training()->set_max_tokens(GraphBackendIsSlow() ? 130 : 720);
   jobs.push_back({"tokens", tokens, std::make_shared<VaryingData>(0)});
+  v1::JobSpec tokens_apart = WithVaryingLengths(0);
+  tokens_apart.mutable_model()->set_tie_output(true);
+  tokens_apart.mutable_compression()->clear_output();
+  tokens_apart.mutable_compression()->mutable_embedding()->set_dense_tokens(3);
+  jobs.push_back({"dense tokens", WithDefaults(tokens_apart),
+                  std::make_shared<VaryingData>(0)});
   // The host has a part in their updates.
   if (GraphBackendIsSlow()) return jobs;
   for (const auto method :
