@@ -35,9 +35,9 @@ constexpr double kMuonRate = 2e-2;
 // no one rate is the best at all ranks (docs/optimizer.md).
 constexpr double kSecondCoreRate = 2;
 // Tensor-train language models that predict the next token with a tied output
-// have one dense row for so many tokens of the vocabulary; with a target size,
-// the rows take no more than one of so many parts of it
-// (docs/language_models.md).
+// have one dense row for every kVocabularyPerDenseToken tokens of the
+// vocabulary; with a target size, the rows take at most 1 / kSizePerDenseRows
+// of it (docs/language_models.md).
 constexpr int64_t kVocabularyPerDenseToken = 16;
 constexpr int64_t kSizePerDenseRows = 4;
 constexpr int64_t kLeastDenseTokens = 16;

@@ -30,7 +30,8 @@ bool IsOver(v1::SweepRunState state);
 // Whether a candidate's learning is not slowing down yet: per unit spent, its
 // loss fell at least as fast over the second half of its training so far as
 // over the quarter before. Also true of a loss that has not fallen at all, in
-// the first fifth of the training. False once half of the training is over.
+// the first fifth of the training. False once half of the training is over, and
+// for a model that has lost half of its parameters since its first validation.
 // `full_share` is what a candidate spends that is never stopped; `samples` are
 // not empty, the oldest first.
 bool IsSpeedingUp(

@@ -47,6 +47,18 @@ v1::SweepSpec DenseSearch(const std::vector<int>& widths, double loss,
   return spec;
 }
 
+// A search over one tensor-train model that is pruned to these shares.
+v1::SweepSpec ShrinkingSearch(double loss, const std::vector<double>& ratios) {
+  v1::SweepSpec spec = Search(loss, 0);
+  for (double ratio : ratios) {
+    v1::SweepPoint& point = *spec.add_list();
+    point.set_method(v1::CompressionSpec::COMERA);
+    point.set_label(absl::StrCat("method=comera shrunk_to=", ratio));
+    point.mutable_target()->set_target_ratio(ratio);
+  }
+  return spec;
+}
+
 // Losses fall towards a floor that wider models have lower.
 class SweepSearchTest : public SearchCluster {
  protected:
@@ -317,14 +329,7 @@ TEST_F(SweepSearchTest, SharedEarlyStagesCompeteAsOne) {
 
 TEST_F(SweepSearchTest, WhatShrinksMoreIsSparedWhereShrinkingLessMissed) {
   // Width 64 has its floor at 2.4.
-  v1::SweepSpec spec = Search(2.0, 0);
-  for (double ratio : {0.8, 0.9}) {
-    v1::SweepPoint& point = *spec.add_list();
-    point.set_method(v1::CompressionSpec::COMERA);
-    point.set_label(absl::StrCat("method=comera shrunk_to=", ratio));
-    point.mutable_target()->set_target_ratio(ratio);
-  }
-  Create(spec);
+  Create(ShrinkingSearch(2.0, {0.8, 0.9}));
   ASSERT_EQ(sweep().stages_size(), 1);
   Play();
   EXPECT_EQ(sweep().runs(0).state(), v1::SWEEP_RUN_STOPPED);
@@ -347,14 +352,7 @@ class PrunedTooFarTest : public SweepSearchTest {
 };
 
 TEST_F(PrunedTooFarTest, EndsBeforeItsRoundOnceAnotherHasMetTheTarget) {
-  v1::SweepSpec spec = Search(2.5, 0);
-  for (double ratio : {0.25, 0.5}) {
-    v1::SweepPoint& point = *spec.add_list();
-    point.set_method(v1::CompressionSpec::COMERA);
-    point.set_label(absl::StrCat("method=comera shrunk_to=", ratio));
-    point.mutable_target()->set_target_ratio(ratio);
-  }
-  Create(spec);
+  Create(ShrinkingSearch(2.5, {0.25, 0.5}));
   ASSERT_EQ(sweep().stages_size(), 1);
   Play();
   EXPECT_EQ(sweep().search().chosen_run(), 1);

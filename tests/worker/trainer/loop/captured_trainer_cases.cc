@@ -165,6 +165,14 @@ std::vector<Job> Jobs() {
   return jobs;
 }
 
+Job JobNamed(const std::string& name) {
+  for (Job& job : Jobs()) {
+    if (job.name == name) return std::move(job);
+  }
+  ADD_FAILURE() << "no job " << name;
+  return {};
+}
+
 enum class On { kGraphs, kEager, kProcessor };
 
 std::unique_ptr<TestRun> RunOn(On on, const Job& job, int ranks = 1,
@@ -239,7 +247,7 @@ TEST(CapturedTrainerTest, TrainsAsTheProcessorDoes) {
 }
 
 TEST(CapturedTrainerTest, ShapesAreCapturedAnewAfterCompaction) {
-  Job job = Jobs()[4];
+  Job job = JobNamed("DLRM");
   job.spec.mutable_objective()->mutable_early()->set_steps(30);
   job.spec.mutable_compression()->set_compact_every_steps(6);
   job.spec.mutable_objective()->mutable_early()->set_gamma(5);
@@ -253,7 +261,7 @@ TEST(CapturedTrainerTest, ShapesAreCapturedAnewAfterCompaction) {
 }
 
 TEST(CapturedTrainerTest, RanksThatReduceOnTheHost) {
-  const Job job = Jobs()[1];
+  const Job job = JobNamed("classifier");
   const auto replayed = RunOn(On::kGraphs, job, 2);
   EXPECT_GT(replayed->graph_counters.replayed, 0);
   EXPECT_EQ(replayed->Losses(), RunOn(On::kEager, job, 2)->Losses());
@@ -266,7 +274,7 @@ TEST(CapturedTrainerTest, RanksThatReduceOnTheHost) {
 }
 
 TEST(CapturedTrainerTest, StoppedAndResumedIsUninterrupted) {
-  const Job job = Jobs()[0];
+  const Job job = JobNamed("masked LM");
   const auto whole = RunOn(On::kGraphs, job);
   FakeDisk disk;
   const auto first = RunOn(On::kGraphs, job, 1, &disk, 13);
@@ -321,7 +329,7 @@ TEST(CapturedTrainerTest, LabelsEndARunWhereItsFiguresAreReadLate) {
 }
 
 TEST(CapturedTrainerTest, ReportsFarApartAreThoseOfTheirSteps) {
-  Job job = Jobs()[0];
+  Job job = JobNamed("masked LM");
   const auto every = RunOn(On::kGraphs, job)->Losses();
   job.spec.mutable_training()->set_report_every_steps(4);
   const auto some = RunOn(On::kGraphs, job)->Losses();
@@ -368,7 +376,7 @@ class PoisonedClicks : public TrainingData {
 };
 
 TEST(CapturedTrainerTest, WhatIsNoNumberNamesItsStep) {
-  const Job clicks = Jobs()[4];
+  const Job clicks = JobNamed("DLRM");
   // In the middle, before a step that waits, and in one.
   for (const int64_t step : {7, 9, 10}) {
     const PoisonedClicks data(clicks.data, step - 1);
@@ -413,7 +421,7 @@ TEST(CapturedTrainerTest, PhasesOfOtherShapes) {
 }
 
 TEST(CapturedTrainerTest, GraphsCanBeTurnedOff) {
-  const Job job = Jobs()[0];
+  const Job job = JobNamed("masked LM");
   TestRun run;
   run.spec = job.spec;
   run.other_data = job.data.get();

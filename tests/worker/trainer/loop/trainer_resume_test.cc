@@ -71,9 +71,10 @@ TEST(TrainerResumeTest, TheRunToRepeatCompactsInBothStages) {
 }
 
 // Leaves a checkpoint of the step after `step`.
-void RunUntil(int64_t step, FakeDisk* disk) {
+void RunUntil(int64_t step, FakeDisk* disk,
+              const v1::JobSpec& spec = TwoStageSpec()) {
   TestRun run;
-  run.spec = TwoStageSpec();
+  run.spec = spec;
   run.disk = disk;
   run.stop_after_step = step;
   run.Run();
@@ -104,12 +105,7 @@ TEST(TrainerResumeTest, TokensWithDenseRowsAreThoseOfTheData) {
       whole.exported_config.layers_by_name.at("embedding").dense_tokens,
       ElementsAre(24, 27, 30));
   FakeDisk disk;
-  TestRun first;
-  first.spec = spec;
-  first.disk = &disk;
-  first.stop_after_step = 44;
-  first.Run();
-  ASSERT_OK(first.end);
+  ASSERT_NO_FATAL_FAILURE(RunUntil(44, &disk, spec));
   const TestRun resumed = Resume(&disk, spec);
   ASSERT_OK(resumed.end);
   EXPECT_EQ(resumed.events.front().run_info().resumed_from_step(), 45);
@@ -130,12 +126,7 @@ TEST(TrainerResumeTest, DenseRowsAreNotGivenToOtherTokens) {
   v1::JobSpec spec = TwoStageSpec();
   spec.mutable_compression()->mutable_embedding()->set_dense_tokens(3);
   FakeDisk disk;
-  TestRun first;
-  first.spec = spec;
-  first.disk = &disk;
-  first.stop_after_step = 4;
-  first.Run();
-  ASSERT_OK(first.end);
+  ASSERT_NO_FATAL_FAILURE(RunUntil(4, &disk, spec));
   const OtherCounts other;
   TestRun resumed;
   resumed.spec = spec;

@@ -63,15 +63,13 @@ void TokenLookup::OrderVocabulary(const std::vector<int32_t>& dense_tokens) {
   for (int32_t i = 0; i < vocabulary; ++i) place_of_id_[order_[i]] = i;
 }
 
-template <typename M>
-M TokenLookup::DenseOf(M rows) const {
-  return M(rows.data, dense_count_, hidden_);
+Matrix TokenLookup::DenseOf(Matrix rows) const {
+  return Matrix(rows.data, dense_count_, hidden_);
 }
 
-template <typename M>
-M TokenLookup::OthersOf(M rows) const {
-  return M(rows.data + dense_count_ * hidden_, words_count_ - dense_count_,
-           hidden_);
+Matrix TokenLookup::OthersOf(Matrix rows) const {
+  return Matrix(rows.data + dense_count_ * hidden_, words_count_ - dense_count_,
+                hidden_);
 }
 
 absl::Status TokenLookup::SetBatch(const Batch& batch,
@@ -85,8 +83,8 @@ absl::Status TokenLookup::SetBatch(const Batch& batch,
   ids_.resize(tokens);
   for (int64_t i = 0; i < tokens; ++i) {
     ids_[i] = batch.ids[packed.places()[i]];
-    const auto id =
-        static_cast<size_t>(ids_[i]);  // negative ones are too large
+    // What is outside the vocabulary, negative ids too, unique_ refuses.
+    const auto id = static_cast<size_t>(ids_[i]);
     if (id < place_of_id_.size()) ids_[i] = place_of_id_[id];
   }
   RETURN_IF_ERROR(unique_.Set(ids_));

@@ -40,12 +40,10 @@ class TokenLookup {
   void OrderVocabulary(const std::vector<int32_t>& dense_tokens);
   // Sets the rows of words_: the distinct ids that follow the dense rows.
   absl::Status SetWords(bool pad);
-  // The dense rows among `rows`, which are those of unique_, and those of
-  // words_.
-  template <typename M>
-  M DenseOf(M rows) const;
-  template <typename M>
-  M OthersOf(M rows) const;
+  // The dense rows among `rows`, which are those of unique_, and the others,
+  // which are those of words_.
+  kernels::Matrix DenseOf(kernels::Matrix rows) const;
+  kernels::Matrix OthersOf(kernels::Matrix rows) const;
 
   const Plan plan_;
   const int64_t hidden_;
