@@ -20,6 +20,8 @@ using Json = nlohmann::json;
 
 constexpr absl::Duration kBound = absl::Seconds(120);
 
+// A candidate's training takes seconds, far longer than a pause takes to reach
+// it: one that ends before its pause cannot be stopped.
 std::string JobFile(const std::string& corpus) {
   return absl::StrCat(R"(display_name: e2e
 model: {family: masked_lm, layers: 1, hidden: 32, heads: 2}
@@ -31,8 +33,8 @@ data:
 compression: {method: auto}
 objective:
   late: {target_parameters: 20000}
-budget: {steps: 960}
-training: {batch_size: 16, seed: 1, report_every_steps: 5, validate_every_steps: 10, validation_samples: 64}
+budget: {steps: 2880}
+training: {batch_size: 32, seed: 1, report_every_steps: 5, validate_every_steps: 10, validation_samples: 64}
 resources: {device: cpu, threads_per_process: 1}
 sweep:
   search: {candidates: 4, methods: [comera, dense]}

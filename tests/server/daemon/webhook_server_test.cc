@@ -48,7 +48,7 @@ class WebhookServerTest : public ServerFixture {
     changed_.notify_all();
     if (code_ != 200) return exchange.Send(MakeResponse(code_, "", ""));
     const StateNote note = {*FindHeader(request.headers, "webhook-id"),
-                            request.body};
+                            request.body, ""};
     const std::string now = *FindHeader(request.headers, "webhook-timestamp");
     EXPECT_EQ(request.method, "POST");
     EXPECT_EQ(request.path, "/hook");
