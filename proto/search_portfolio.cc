@@ -52,6 +52,8 @@ struct Rates {
   v1::OptimizerSpec::Kind kind = v1::OptimizerSpec::KIND_UNSPECIFIED;
   double cores = 0;
   double other = 0;
+  // learning_rate_tables; 0: its default.
+  double tables = 0;
 
   bool are_defaults() const {
     return kind == v1::OptimizerSpec::KIND_UNSPECIFIED;
@@ -159,6 +161,10 @@ v1::SweepPoint ToPoint(const Candidate& candidate, const v1::JobSpec& job) {
              &point);
     AddField("optimizer.learning_rate_other", absl::StrCat(rates.other),
              &point);
+    if (rates.tables > 0) {
+      AddField("optimizer.learning_rate_tables", absl::StrCat(rates.tables),
+               &point);
+    }
     const bool comera = candidate.method == Method::COMERA;
     const bool muon = rates.kind == v1::OptimizerSpec::MUON;
     if (comera != muon) {
@@ -440,11 +446,13 @@ Rates RatesOf(const v1::JobSpec& spec) {
       method == Method::COMERA || ran.kind() == v1::OptimizerSpec::MUON;
   if (ran.kind() == usual.kind() &&
       ran.learning_rate_other() == usual.learning_rate_other() &&
+      ran.learning_rate_tables() == usual.learning_rate_tables() &&
       (!has_cores ||
        ran.learning_rate_cores() == usual.learning_rate_cores())) {
     return {};
   }
-  return {ran.kind(), ran.learning_rate_cores(), ran.learning_rate_other()};
+  return {ran.kind(), ran.learning_rate_cores(), ran.learning_rate_other(),
+          ran.learning_rate_tables()};
 }
 
 // The configurations on the front of the finished jobs, the one nearest to the

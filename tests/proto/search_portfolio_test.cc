@@ -346,6 +346,7 @@ TEST(SearchPortfolioTest, FinishedJobsAreTriedAgainAtTheirRates) {
   muon.spec.mutable_optimizer()->set_kind(v1::OptimizerSpec::MUON);
   muon.spec.mutable_optimizer()->set_learning_rate_cores(0.04);
   muon.spec.mutable_optimizer()->set_learning_rate_other(0.003);
+  muon.spec.mutable_optimizer()->set_learning_rate_tables(0.02);
   muon.validation_loss = 2.9;
   muon.size_parameters = 50000;
   int learned = 0;
@@ -356,6 +357,7 @@ TEST(SearchPortfolioTest, FinishedJobsAreTriedAgainAtTheirRates) {
   EXPECT_EQ(FieldOf(chosen.list(0), "optimizer.kind"), "MUON");
   EXPECT_EQ(FieldOf(chosen.list(0), "optimizer.learning_rate_cores"), "0.04");
   EXPECT_EQ(FieldOf(chosen.list(0), "optimizer.learning_rate_other"), "0.003");
+  EXPECT_EQ(FieldOf(chosen.list(0), "optimizer.learning_rate_tables"), "0.02");
   // The portfolio's own candidates of this width stay.
   EXPECT_TRUE(std::any_of(chosen.list().begin(), chosen.list().end(),
                           [](const v1::SweepPoint& point) {
