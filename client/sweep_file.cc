@@ -14,7 +14,7 @@
 #include "common/status_macros.h"
 #include "proto/field_reader.h"
 #include "proto/former_names.h"
-#include "proto/search_portfolio.h"
+#include "proto/sweep/search_job.h"
 #include "proto/yaml_tree.h"
 
 namespace comera::client {

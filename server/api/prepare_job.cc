@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/status_macros.h"
-#include "proto/job_validation.h"
+#include "proto/validation/job_validation.h"
 #include "server/rpc/request_checks.h"
 #include "server/rpc/rpc_errors.h"
 

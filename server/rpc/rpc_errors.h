@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "grpcpp/grpcpp.h"
-#include "proto/job_validation.h"
+#include "proto/validation/job_validation.h"
 
 namespace comera::server {
 

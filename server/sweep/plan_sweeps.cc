@@ -1,7 +1,7 @@
 // Plans sweeps before the engine takes them over.
 #include <utility>
 
-#include "proto/search_portfolio.h"
+#include "proto/sweep/search_job.h"
 #include "server/sweep/sweep_engine.h"
 
 namespace comera::server {

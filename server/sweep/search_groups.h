@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "proto/sweep_plan.h"
+#include "proto/sweep/sweep_plan.h"
 #include "server/sweep/search_ledger.h"
 
 namespace comera::server {

@@ -7,8 +7,8 @@
 
 #include "absl/time/time.h"
 #include "comera/v1/progress.pb.h"
-#include "proto/search_target.h"
-#include "proto/sweep_plan.h"
+#include "proto/sweep/search_target.h"
+#include "proto/sweep/sweep_plan.h"
 #include "server/sweep/search_rule.h"
 #include "server/sweep/sweep_record.pb.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/search_target.h"
+#include "proto/sweep/search_target.h"
 
 namespace comera::server {
 

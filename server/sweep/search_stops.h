@@ -3,7 +3,7 @@
 #ifndef COMERA_SERVER_SWEEP_SEARCH_STOPS_H_
 #define COMERA_SERVER_SWEEP_SEARCH_STOPS_H_
 
-#include "proto/sweep_plan.h"
+#include "proto/sweep/sweep_plan.h"
 #include "server/sweep/search_ledger.h"
 #include "server/sweep/sweep_record.pb.h"
 

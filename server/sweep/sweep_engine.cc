@@ -10,6 +10,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "proto/job_state.h"
 #include "proto/resource_names.h"
+#include "proto/sweep/search_job.h"
 #include "server/rpc/proto_time.h"
 #include "server/rpc/user_quota.h"
 

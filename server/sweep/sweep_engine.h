@@ -20,7 +20,8 @@
 #include "comera/v1/sweep_service.pb.h"
 #include "comera/v1/training_service.pb.h"
 #include "google/protobuf/repeated_field.h"
-#include "proto/sweep_plan.h"
+#include "proto/sweep/search_history.h"
+#include "proto/sweep/sweep_plan.h"
 #include "server/runtime/id_source.h"
 #include "server/sweep/dominance_rule.h"
 #include "server/sweep/pareto_front.h"
@@ -251,7 +252,7 @@ class SweepEngine {
                   SweepEffects* effects);
   // Shows why the child has no job yet; empty: it has one.
   static void DescribeWait(Entry& entry, const SweepChildId& child,
-                             const std::string& why);
+                           const std::string& why);
   void CancelJobs(Entry& entry, SweepEffects* effects);
   // Searches (sweep_engine_search.cc).
   void SteerSearch(Entry& entry, int* room, SweepEffects* effects);

@@ -8,7 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/search_portfolio.h"
+#include "proto/sweep/search_job.h"
+#include "proto/sweep/search_rounds.h"
 #include "server/rpc/proto_time.h"
 #include "server/sweep/search_stops.h"
 #include "server/sweep/search_words.h"

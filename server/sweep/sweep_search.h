@@ -9,7 +9,7 @@
 
 #include "absl/time/time.h"
 #include "comera/v1/progress.pb.h"
-#include "proto/sweep_plan.h"
+#include "proto/sweep/sweep_plan.h"
 #include "server/sweep/search_groups.h"
 #include "server/sweep/search_ledger.h"
 #include "server/sweep/search_rule.h"

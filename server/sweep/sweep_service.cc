@@ -12,7 +12,7 @@
 #include "absl/strings/strip.h"
 #include "common/status_macros.h"
 #include "proto/resource_names.h"
-#include "proto/sweep_plan.h"
+#include "proto/sweep/sweep_plan.h"
 #include "server/rpc/rejected_stream.h"
 #include "server/rpc/request_checks.h"
 #include "server/rpc/rpc_errors.h"

@@ -9,7 +9,7 @@
 #include "client/job_file.h"
 #include "common/status_macros.h"
 #include "proto/job_defaults.h"
-#include "proto/job_validation.h"
+#include "proto/validation/job_validation.h"
 
 namespace comera::bench {
 namespace {

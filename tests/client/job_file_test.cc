@@ -15,7 +15,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
 #include "proto/job_defaults.h"
-#include "proto/job_validation.h"
+#include "proto/validation/job_validation.h"
 
 namespace comera::client {
 namespace {

@@ -8,7 +8,7 @@
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/sweep_plan.h"
+#include "proto/sweep/sweep_plan.h"
 
 namespace comera::client {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "client/job_file.h"
 #include "proto/job_defaults.h"
-#include "proto/job_validation.h"
+#include "proto/validation/job_validation.h"
 #include "tests/fuzz/fuzz_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "client/sweep_file.h"
-#include "proto/sweep_plan.h"
+#include "proto/sweep/sweep_plan.h"
 #include "tests/fuzz/fuzz_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

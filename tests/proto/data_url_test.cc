@@ -8,9 +8,9 @@
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/job_validation.h"
-#include "tests/proto/bad_specs.h"
+#include "proto/validation/job_validation.h"
 #include "tests/proto/sample_specs.h"
+#include "tests/proto/validation/bad_specs.h"
 
 namespace comera {
 namespace {

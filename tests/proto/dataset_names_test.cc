@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "proto/data_paths.h"
-#include "proto/job_validation.h"
+#include "proto/validation/job_validation.h"
 #include "tests/proto/sample_specs.h"
 
 namespace comera {

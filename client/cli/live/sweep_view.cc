@@ -13,7 +13,7 @@
 #include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
 #include "client/cli/session/sweep_connection.h"
-#include "proto/search_target.h"
+#include "proto/sweep/search_target.h"
 
 namespace comera::client {
 namespace {

@@ -10,7 +10,7 @@
 #include "client/cli/output/text_format.h"
 #include "client/cli/session/exit_codes.h"
 #include "proto/field_lines.h"
-#include "proto/job_validation.h"
+#include "proto/validation/job_validation.h"
 
 namespace comera::client {
 

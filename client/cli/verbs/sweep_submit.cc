@@ -13,8 +13,8 @@
 #include "client/cli/session/sweep_connection.h"
 #include "client/job_file.h"
 #include "client/sweep_file.h"
-#include "proto/search_portfolio.h"
-#include "proto/sweep_plan.h"
+#include "proto/sweep/search_job.h"
+#include "proto/sweep/sweep_plan.h"
 
 namespace comera::client {
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "proto/model_size.h"
-#include "proto/sweep_plan.h"
+#include "proto/sweep/sweep_plan.h"
 #include "tests/server/sweep/search_cluster.h"
 #include "tests/server/test_spec.h"
 

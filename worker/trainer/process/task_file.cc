@@ -10,7 +10,7 @@
 #include "common/status_macros.h"
 #include "google/protobuf/util/json_util.h"
 #include "proto/job_defaults.h"
-#include "proto/job_validation.h"
+#include "proto/validation/job_validation.h"
 
 namespace comera::trainer {
 namespace {

@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "proto/job_validation.h"
+#include "proto/validation/job_validation.h"
 #include "tests/worker/trainer/data/temp_folder.h"
 #include "tests/worker/trainer/loop/trainer_harness.h"
 #include "worker/trainer/data/batch/training_data.h"
