@@ -150,17 +150,18 @@ def table(name, chosen):
     # The time that the quickest run took.
     equal = min(r["curve"][-1]["seconds"] for _, runs in chosen.values()
                 for r in runs)
-    lines += ["| size | method | parameters | loss | minus dense's | accuracy "
-              f"or AUC | loss after {equal:.0f} s | seconds to dense's + 0.05 "
+    # Click models report both.
+    metric = "AUC" if name == "clicks" else "accuracy"
+    lines += ["| size | method | parameters | loss | minus dense's | "
+              f"{metric} | loss after {equal:.0f} s | seconds to dense's + 0.05 "
               "| seconds in all | rate x |",
               "|---|---|---|---|---|---|---|---|---|---|"]
     for (method, share), (factor, runs) in sorted(
             chosen.items(), key=lambda c: (
                 c[0][1] or 0, sum(map(final, c[1][1])) / len(c[1][1]))):
         last = [r["curve"][-1] for r in runs]
-        quality = [p["accuracy"] if p["accuracy"] is not None else p["auc"]
-                   for p in last]
-        quality = [q for q in quality if q is not None]
+        quality = [p[metric.lower()] for p in last
+                   if p[metric.lower()] is not None]
         beside = list(zip(runs, dense))
         reached = [seconds_to(r, d + TARGET_MARGIN) for r, d in beside]
         lines.append(" | ".join([

@@ -120,6 +120,16 @@ class Table(unittest.TestCase):
         self.assertEqual(cells[7], "3")
         self.assertEqual(cells[9], "3")
 
+    def test_click_models_are_compared_by_auc(self):
+        runs = [{"curve": [{**curve(5)[0], "accuracy": 0.5, "auc": 0.75}]}]
+        for task, metric, value in (("clicks", "AUC", "0.750 ± 0.000"),
+                                    ("sst2", "accuracy", "0.500 ± 0.000")):
+            lines = time_to_target.table(
+                task, {("dense", None): (1, runs)}).splitlines()
+            heads, cells = ([c.strip() for c in line.strip("|").split("|")]
+                            for line in (lines[2], lines[4]))
+            self.assertEqual(cells[heads.index(metric)], value)
+
     def test_a_method_without_an_end_has_no_row(self):
         self.assertIn("no run ended", time_to_target.table(
             "task", {("dense", None): (1, [{"curve": []}])}))
