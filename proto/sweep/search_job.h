@@ -12,8 +12,8 @@ namespace comera {
 // Whether the job is one that the service searches for.
 bool IsSearch(const v1::JobSpec& job);
 
-// The job that each candidate modifies: method COMERA instead of AUTO, no
-// budget, and a late stage that is valid for every method.
+// Returns the job that each candidate modifies: method COMERA instead of AUTO,
+// no budget, and a late stage that is valid for every method.
 v1::JobSpec SearchBaseJob(const v1::SweepSpec& spec);
 
 // Plans `steps` optimiser steps for the run of a search. A method that makes a
@@ -23,10 +23,10 @@ v1::JobSpec SearchBaseJob(const v1::SweepSpec& spec);
 void PlanSearchSteps(const v1::ObjectiveSpec& given, int64_t steps,
                      v1::JobSpec* run);
 
-// Steps that a run of the search is planned with before anything is known of
-// its speed: those of the job file, if it gives any; otherwise, with a budget
-// in steps, the last round's allowance for that many candidates; otherwise a
-// number so large that no run reaches it.
+// Returns the steps that a run of the search is planned with before anything is
+// known of its speed: those of the job file, if it gives any; otherwise, with a
+// budget in steps, the last round's allowance for that many candidates;
+// otherwise a number so large that no run reaches it.
 int64_t FirstSearchSteps(const v1::JobSpec& job, int candidates);
 
 // Whether the job file says how many steps a run has.

@@ -12,13 +12,15 @@ struct SearchRounds {
   double first = 0;  // allowance in the first round
   double last = 0;   // allowance of the candidates that reach the last round
 };
-// `parallel` jobs run side by side, so that a budget that is a time by the
-// clock pays for as many of them at once; 1 for budgets that all jobs add up
-// to.
+
+// Divides `budget` over the rounds of so many candidates. A budget of time by
+// the clock pays for `parallel` jobs at once, which run side by side; for one
+// that all jobs add up to, `parallel` is 1.
 SearchRounds PlanSearchRounds(int candidates, double budget, int parallel = 1);
-// What each of the `live` remaining candidates may spend in the next round,
+
+// Returns what each of the `live` candidates may spend in the next round,
 // beyond what it has spent, if this amount doubles in every later round and all
-// rounds together spend `left`.
+// rounds together spend `left`. `parallel` as above.
 double NextSearchShare(int live, double left, int parallel = 1);
 
 }  // namespace comera
