@@ -78,6 +78,17 @@ def comera_dense_tokens(spec, rank):
     return spec
 
 
+def comera_dense_attention(spec, rank):
+    """With a tied output, dense attention, and dense rows for three sixteenths
+    of the vocabulary; tensor trains in the rest."""
+    comera_tied(spec, rank)
+    spec["compression"]["attention"] = {"dense": True}
+    spec["compression"]["embedding"]["denseTokens"] = (
+        bench_tasks.vocabulary(spec) * 3 // 16)
+    spec["optimizer"]["learningRateTables"] = 3e-3
+    return spec
+
+
 def with_silu(spec):
     """A SiLU between the halves of each tensor-train layer."""
     spec["compression"]["innerActivation"] = "SILU"
@@ -117,6 +128,8 @@ SIZED = {
     "comera, tied": (comera_tied, {"learningRateCores": 1e-2}),
     "comera, tied, dense tokens": (comera_dense_tokens,
                                    {"learningRateCores": 1e-2}),
+    "comera, tied, dense attention": (comera_dense_attention,
+                                      {"learningRateCores": 1e-2}),
     "comera, two thirds as wide": (comera_narrow, {"learningRateCores": 1e-2}),
     "comera, SiLU": (lambda s, n: with_silu(comera(s, n)),
                      {"learningRateCores": 1e-2}),
