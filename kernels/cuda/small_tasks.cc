@@ -23,11 +23,11 @@ int32_t Narrow(int64_t size) { return static_cast<int32_t>(size); }
 }  // namespace
 
 bool SmallTasks::Takes(int64_t m, int64_t n, int64_t k) {
-  return IsSmallProduct(m, n, k);
+  return PathOf(m, n, k) != ProductPath::kAlone;
 }
 
 void SmallTasks::Add(Entry entry) {
-  entry.level = levels_.Add(std::move(entry.reads), std::move(entry.writes));
+  entry.level = levels_.Add(entry.reads, entry.writes);
   entries_.push_back(std::move(entry));
 }
 
@@ -47,6 +47,9 @@ void SmallTasks::AddGemm(bool transpose_a, bool transpose_b, float alpha,
   task.cols = Narrow(c.cols);
   // With alpha 0 neither factor is read.
   task.inner = alpha == 0 ? 0 : Narrow(transpose_a ? a.rows : a.cols);
+  if (PathOf(task.rows, task.cols, task.inner) == ProductPath::kTensorCores) {
+    task.kind = SmallTask::kTensorGemm;
+  }
   task.a_stride = Narrow(a.stride);
   task.b_stride = Narrow(b.stride);
   task.c_stride = Narrow(c.stride);
@@ -179,7 +182,8 @@ void SmallTasks::AddCall(std::initializer_list<ConstMatrix> reads,
   Add(std::move(entry));
 }
 
-absl::Status SmallTasks::Run(cudaStream_t stream) {
+absl::Status SmallTasks::Run(cudaStream_t stream, CudaPrecision precision,
+                             const SplitScratch& scratch) {
   std::vector<Entry> entries;
   entries.swap(entries_);
   levels_.Clear();
@@ -197,7 +201,7 @@ absl::Status SmallTasks::Run(cudaStream_t stream) {
         tasks.push_back(entries[first].task);
       }
     }
-    RETURN_IF_ERROR(LaunchSmallTasks(stream, tasks));
+    RETURN_IF_ERROR(LaunchSmallTasks(stream, precision, scratch, tasks));
   }
   return absl::OkStatus();
 }
@@ -213,7 +217,8 @@ absl::Status CudaBackend::EndTogether() {
   }
   // What is enqueued below is for the device at once.
   if (--together_depth_ > 0) return absl::OkStatus();
-  return together_.Run(stream_);
+  return together_.Run(stream_, options_.precision,
+                       {Scratch<float>(), arrived_});
 }
 
 }  // namespace comera::kernels

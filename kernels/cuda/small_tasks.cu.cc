@@ -1,9 +1,10 @@
-// Formula: small products, copies, fills, additions and folds of cores that do
-// not need each other, in one launch.
+// Formula: products, copies, fills, additions and folds of cores that do not
+// need each other, in one launch.
 // Shapes: matrices (rows, cols) with strides, vectors of `rows` elements.
 // Threads: each task has blocks of its own, which find it in the kernel's
-// parameters: a block takes a tile of 32 by 32 of a product, eight columns of a
-// sum, or 2048 elements.
+// parameters: a block takes a tile of a product, of 64 by 64 on tensor cores
+// and of 32 by 32 in float32, for a part of the inner size (ProductSplit);
+// eight columns of a sum; or 2048 elements.
 #include "kernels/cuda/small_tasks.h"
 
 #include <cuda_runtime.h>
@@ -11,131 +12,66 @@
 #include <algorithm>
 
 #include "common/status_macros.h"
+#include "kernels/cuda/device/small_product.h"
+#include "kernels/cuda/device/tensor_tile.h"
 #include "kernels/cuda/device/vector_access.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/precision_switch.h"
 
 namespace comera::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kEdge = 32;      // the side of a product's tile and its step
 constexpr int kPerThread = 8;  // elements of what goes element by element
-constexpr int kTilePart = kEdge * kEdge / kThreads;
-constexpr int kRowLanes = kThreads / kEdge;
-constexpr int kSumCols = 8;  // columns that a block sums up
+constexpr int kSumCols = 8;    // columns that a block sums up
 constexpr int kSumLanes = kThreads / kSumCols;
+using ColumnTile = float[kSumCols][kSumLanes + 1];
 
 template <int kMost>
 struct TaskList {
   SmallTask tasks[kMost];
+  SplitScratch scratch;
   int count;
 };
 // Parameters of a kernel: 4 KiB at most to be quick, 32 KiB at all.
-constexpr int kFew = 40, kMany = 240;
+constexpr int kFew = 40, kMany = GroupedLaunches::kMostTasks;
 static_assert(sizeof(TaskList<kFew>) <= 4000);
 static_assert(sizeof(TaskList<kMany>) <= 32000);
 
-int64_t BlocksOf(const SmallTask& task) {
-  const auto parts = [](int64_t size, int64_t part) {
+bool IsProduct(const SmallTask& task) {
+  return task.kind == SmallTask::kGemm || task.kind == SmallTask::kTensorGemm;
+}
+
+ProductSplit SplitOf(const SmallTask& task) {
+  if (!IsProduct(task)) return {};
+  return SplitProduct(task.kind == SmallTask::kTensorGemm
+                          ? ProductPath::kTensorCores
+                          : ProductPath::kFloat32,
+                      task.rows, task.cols, task.inner);
+}
+
+int64_t BlocksOf(const SmallTask& task, const ProductSplit& split) {
+  const auto blocks = [](int64_t size, int64_t part) {
     return (size + part - 1) / part;
   };
-  switch (task.kind) {
-    case SmallTask::kGemm:
-      return parts(task.rows, kEdge) * parts(task.cols, kEdge);
-    case SmallTask::kUnfold:
-      if (task.inner == 1) return parts(task.cols, kSumCols);
-      break;
-    default:
-      break;
+  if (IsProduct(task)) return split.tiles * split.parts;
+  if (task.kind == SmallTask::kUnfold && task.inner == 1) {
+    return blocks(task.cols, kSumCols);
   }
-  return parts(int64_t{task.rows} * task.cols, kThreads * kPerThread);
+  return blocks(int64_t{task.rows} * task.cols, kThreads * kPerThread);
 }
 
-// The part of a tile that a thread brings from memory: element (i, k) of op(m)
-// with `rows` of i and `inner` of k.
-__device__ __forceinline__ void FetchTile(const float* m, int stride,
-                                          bool transposed, int rows, int inner,
-                                          int first_row, int first_inner,
-                                          float (&part)[kTilePart]) {
-  const int low = threadIdx.x % kEdge, high = threadIdx.x / kEdge;
-#pragma unroll
-  for (int j = 0; j < kTilePart; ++j) {
-    const int other = high + j * kRowLanes;
-    const int i = first_row + (transposed ? low : other);
-    const int k = first_inner + (transposed ? other : low);
-    const int64_t at = transposed ? static_cast<int64_t>(k) * stride + i
-                                  : static_cast<int64_t>(i) * stride + k;
-    part[j] = i < rows && k < inner ? m[at] : 0.0f;
-  }
-}
-
-// tile[k][i].
-__device__ __forceinline__ void StoreTile(const float (&part)[kTilePart],
-                                          bool transposed,
-                                          float (*tile)[kEdge + 1]) {
-  const int low = threadIdx.x % kEdge, high = threadIdx.x / kEdge;
-#pragma unroll
-  for (int j = 0; j < kTilePart; ++j) {
-    const int other = high + j * kRowLanes;
-    tile[transposed ? other : low][transposed ? low : other] = part[j];
-  }
-}
-
-// A tile of a product, four elements to a thread; in float32, whatever the
-// precision of large products.
-__device__ __forceinline__ void Product(const SmallTask& task, int block,
-                                        float (*left)[kEdge + 1],
-                                        float (*right)[kEdge + 1]) {
-  const int across = (task.cols + kEdge - 1) / kEdge;
-  const int first_row = block / across * kEdge;
-  const int first_col = block % across * kEdge;
-  const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
-  float a[kTilePart], b[kTilePart], sum[2][2] = {};
-  // op(b) (inner, cols) by its columns is the transpose of what `a` is.
-  const bool across_b = !task.transpose_b;
-  FetchTile(task.a, task.a_stride, task.transpose_a, task.rows, task.inner,
-            first_row, 0, a);
-  FetchTile(task.b, task.b_stride, across_b, task.cols, task.inner, first_col,
-            0, b);
-  for (int k = 0; k < task.inner; k += kEdge) {
-    __syncthreads();  // the step before is done
-    StoreTile(a, task.transpose_a, left);
-    StoreTile(b, across_b, right);
-    __syncthreads();
-    if (k + kEdge < task.inner) {
-      FetchTile(task.a, task.a_stride, task.transpose_a, task.rows, task.inner,
-                first_row, k + kEdge, a);
-      FetchTile(task.b, task.b_stride, across_b, task.cols, task.inner,
-                first_col, k + kEdge, b);
-    }
-#pragma unroll
-    for (int i = 0; i < kEdge; ++i) {
-      const float x0 = left[i][ty], x1 = left[i][ty + 16];
-      const float y0 = right[i][tx], y1 = right[i][tx + 16];
-      sum[0][0] += x0 * y0;
-      sum[0][1] += x0 * y1;
-      sum[1][0] += x1 * y0;
-      sum[1][1] += x1 * y1;
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      const int row = first_row + ty + 16 * i, col = first_col + tx + 16 * j;
-      if (row >= task.rows || col >= task.cols) continue;
-      float* const to =
-          task.c + static_cast<int64_t>(row) * task.c_stride + col;
-      const float value = task.alpha * sum[i][j];
-      *to = task.beta == 0 ? value : value + task.beta * *to;
-    }
-  }
+// Blocks start in their order: those that take longest come first, so that the
+// device is not left to few of them at the end.
+int StartOrder(const SmallTask& task) {
+  if (task.kind == SmallTask::kTensorGemm) return 0;
+  return task.kind == SmallTask::kGemm ? 1 : 2;
 }
 
 // The gradient of d in FoldCoreBackward (a kUnfold task whose `inner` is 1):
 // columns, of which a thread adds up every 32nd row.
 __device__ __forceinline__ void ColumnSums(const SmallTask& task, int block,
-                                           float (*sums)[kEdge + 1]) {
+                                           ColumnTile& sums) {
   const int lane = threadIdx.x % kSumCols, first = threadIdx.x / kSumCols;
   const int col = block * kSumCols + lane;
   const bool alive = col < task.cols && task.b[col] > task.alpha;
@@ -203,10 +139,18 @@ __device__ __forceinline__ void Elements(const SmallTask& task, int block) {
   }
 }
 
-template <int kMost>
-__global__ void __launch_bounds__(kThreads)
+// Blocks of a multiprocessor; float operands need more registers.
+template <CudaPrecision kPrecision>
+constexpr int kBlocks = kPrecision == CudaPrecision::kBf16 ? 3 : 2;
+
+template <CudaPrecision kPrecision, int kMost>
+__global__ void __launch_bounds__(kThreads, kBlocks<kPrecision>)
     SmallTasksKernel(const __grid_constant__ TaskList<kMost> list) {
-  __shared__ float left[kEdge][kEdge + 1], right[kEdge][kEdge + 1];
+  // The largest of what the tasks need.
+  constexpr int kBytes = TensorTile<kPrecision>::kSharedBytes;
+  static_assert(kBytes % 16 == 0 && kBytes >= SmallProduct::kSharedBytes &&
+                kBytes >= int{sizeof(ColumnTile)});
+  __shared__ float4 shared[kBytes / 16];
   const int block = static_cast<int>(blockIdx.x);
   int at = 0, end = list.count;  // the last task that starts at or before it
   while (end - at > 1) {
@@ -217,46 +161,70 @@ __global__ void __launch_bounds__(kThreads)
       end = middle;
     }
   }
-  const SmallTask task = list.tasks[at];
+  const SmallTask& task = list.tasks[at];
   const int own = block - task.first_block;
-  if (task.kind == SmallTask::kGemm) {
-    Product(task, own, left, right);
+  if (task.kind == SmallTask::kTensorGemm) {
+    TensorTile<kPrecision>::Run(task, own, list.scratch, shared);
+  } else if (task.kind == SmallTask::kGemm) {
+    SmallProduct::Run(task, own, list.scratch, shared);
   } else if (task.kind == SmallTask::kUnfold && task.inner == 1) {
-    ColumnSums(task, own, left);
+    ColumnSums(task, own, *reinterpret_cast<ColumnTile*>(shared));
   } else {
     Elements(task, own);
   }
 }
 
 template <int kMost>
-absl::Status LaunchList(cudaStream_t stream,
+absl::Status LaunchList(cudaStream_t stream, CudaPrecision precision,
+                        const SplitScratch& scratch,
                         absl::Span<const SmallTask> tasks) {
   TaskList<kMost> list = {};
-  int64_t blocks = 0;
-  for (const SmallTask& task : tasks) {
-    list.tasks[list.count] = task;
-    list.tasks[list.count++].first_block = static_cast<int32_t>(blocks);
-    blocks += BlocksOf(task);
+  list.scratch = scratch;
+  int64_t blocks = 0, sums = 0, arrived = 0;
+  for (const SmallTask& each : tasks) {
+    const ProductSplit split = SplitOf(each);
+    SmallTask& task = list.tasks[list.count++];
+    task = each;
+    task.first_block = static_cast<int32_t>(blocks);
+    blocks += BlocksOf(task, split);
+    task.parts = static_cast<int32_t>(split.parts);
+    task.part_inner = static_cast<int32_t>(split.part_inner);
+    if (split.parts == 1) continue;
+    task.first_sum = static_cast<int32_t>(sums);
+    sums += split.scratch_floats;
+    task.first_arrived = static_cast<int32_t>(arrived);
+    arrived += split.tiles;
   }
   if (blocks > (int64_t{1} << 30)) {
     return absl::InvalidArgumentError("small operations of too many blocks");
   }
-  return Launch(
-      "small operations",
-      {dim3(static_cast<unsigned>(blocks)), dim3(kThreads), 0, stream},
-      SmallTasksKernel<kMost>, list);
+  return SwitchPrecision(precision, [&](auto each) {
+    return Launch(
+        "small operations",
+        {dim3(static_cast<unsigned>(blocks)), dim3(kThreads), 0, stream},
+        SmallTasksKernel<each.value, kMost>, list);
+  });
 }
 
 }  // namespace
 
-absl::Status LaunchSmallTasks(cudaStream_t stream,
-                              absl::Span<const SmallTask> tasks) {
-  while (!tasks.empty()) {
-    const size_t count = std::min(tasks.size(), size_t{kMany});
-    RETURN_IF_ERROR(count <= kFew
-                        ? LaunchList<kFew>(stream, tasks.first(count))
-                        : LaunchList<kMany>(stream, tasks.first(count)));
-    tasks.remove_prefix(count);
+absl::Status LaunchSmallTasks(cudaStream_t stream, CudaPrecision precision,
+                              const SplitScratch& scratch,
+                              std::vector<SmallTask> tasks) {
+  std::stable_sort(tasks.begin(), tasks.end(),
+                   [](const SmallTask& a, const SmallTask& b) {
+                     return StartOrder(a) < StartOrder(b);
+                   });
+  GroupedLaunches launches;
+  for (size_t first = 0, end = 0; first < tasks.size(); first = end) {
+    if (first == 0) launches.Add(SplitOf(tasks[0]));
+    for (end = first + 1; end < tasks.size(); ++end) {
+      if (launches.Add(SplitOf(tasks[end]))) break;
+    }
+    const auto list = absl::MakeConstSpan(tasks).subspan(first, end - first);
+    RETURN_IF_ERROR(list.size() <= kFew
+                        ? LaunchList<kFew>(stream, precision, scratch, list)
+                        : LaunchList<kMany>(stream, precision, scratch, list));
   }
   return absl::OkStatus();
 }

@@ -13,6 +13,8 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/product_split.h"
 #include "kernels/task_levels.h"
 #include "kernels/tensor.h"
 
@@ -22,13 +24,14 @@ namespace comera::kernels {
 // strides; vectors have `rows` elements.
 struct SmallTask {
   enum Kind : int32_t {
-    kGemm,      // c = alpha op(a) op(b) + beta c; op(a) is (rows, inner)
-    kFold,      // c = a * (b > alpha ? b : 0), b a vector of cols
-    kUnfold,    // FoldCoreBackward: g a, d b, grad_h x, grad_g c, grad_d y
-    kCopy,      // c = a, of vectors
-    kFill,      // c = alpha
-    kAxpy,      // c += alpha a
-    kCopyRows,  // c = a, of matrices
+    kGemm,        // c = alpha op(a) op(b) + beta c; op(a) is (rows, inner)
+    kTensorGemm,  // the same on tensor cores
+    kFold,        // c = a * (b > alpha ? b : 0), b a vector of cols
+    kUnfold,      // FoldCoreBackward: g a, d b, grad_h x, grad_g c, grad_d y
+    kCopy,        // c = a, of vectors
+    kFill,        // c = alpha
+    kAxpy,        // c += alpha a
+    kCopyRows,    // c = a, of matrices
   };
   const float *a = nullptr, *b = nullptr, *x = nullptr;
   float *c = nullptr, *y = nullptr;
@@ -37,14 +40,23 @@ struct SmallTask {
   float alpha = 0, beta = 0;
   int16_t kind = kGemm;
   bool transpose_a = false, transpose_b = false;
-  int32_t first_block = 0;  // its first block in the launch
+  // What the launch decides: a product's parts (ProductSplit) and where it
+  // finds its share of SplitScratch; the first block.
+  int32_t parts = 1, part_inner = 0, first_sum = 0, first_arrived = 0;
+  int32_t first_block = 0;
+};
+
+// Where blocks meet that share out the inner size of a product; of one launch.
+struct SplitScratch {
+  float* sums = nullptr;   // GroupedLaunches::kScratchFloats
+  int* arrived = nullptr;  // kMostTiles of zeros, which it leaves as such
 };
 
 // Collects operations and runs them by levels (TaskLevels), of which each is a
 // launch. Operands must have been checked.
 class SmallTasks {
  public:
-  // Whether a product is small: larger ones fill the device by themselves.
+  // Whether a product joins: larger ones fill the device by themselves.
   static bool Takes(int64_t m, int64_t n, int64_t k);
 
   void AddGemm(bool transpose_a, bool transpose_b, float alpha, ConstMatrix a,
@@ -62,7 +74,9 @@ class SmallTasks {
                std::function<absl::Status()> call);
 
   // Enqueues all, level by level, and forgets them, also after an error.
-  absl::Status Run(cudaStream_t stream);
+  // Products on tensor cores are of `precision`.
+  absl::Status Run(cudaStream_t stream, CudaPrecision precision,
+                   const SplitScratch& scratch);
 
  private:
   struct Entry {
@@ -79,8 +93,9 @@ class SmallTasks {
 };
 
 // small_tasks.cu.cc. Of one level.
-absl::Status LaunchSmallTasks(cudaStream_t stream,
-                              absl::Span<const SmallTask> tasks);
+absl::Status LaunchSmallTasks(cudaStream_t stream, CudaPrecision precision,
+                              const SplitScratch& scratch,
+                              std::vector<SmallTask> tasks);
 
 }  // namespace comera::kernels
 

@@ -77,6 +77,7 @@ OpCase Sparing(OpCase op);
 
 // Sizes 0, 1, odd, and large enough for several threads.
 std::vector<OpCase> LinearCases();
+std::vector<OpCase> GroupedProductCases();
 std::vector<OpCase> CoreCases();
 std::vector<OpCase> LookupCases();
 std::vector<OpCase> PointwiseCases();
