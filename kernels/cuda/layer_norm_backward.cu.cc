@@ -16,6 +16,7 @@
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/vector_access.h"
 #include "kernels/cuda/device_grid.h"
+#include "kernels/cuda/sum_parts.h"
 #include "kernels/operand_check.h"
 
 namespace comera::kernels {
@@ -193,10 +194,10 @@ absl::Status CudaBackend::ResidualLayerNormBackward(
       kOp, Shape(static_cast<unsigned>(blocks), threads),
       AllAligned(p) ? BackwardRowsKernel<true> : BackwardRowsKernel<false>, p,
       partial));
-  RETURN_IF_ERROR(AddPartialRows(kOp, stream_, partial, blocks, cols, 2 * cols,
-                                 grad_gamma.data));
-  return AddPartialRows(kOp, stream_, partial + cols, blocks, cols, 2 * cols,
-                        grad_beta.data);
+  return SumParts(stream_, {{partial, blocks, 2 * cols, true,
+                             Matrix(grad_gamma.data, 1, cols)},
+                            {partial + cols, blocks, 2 * cols, true,
+                             Matrix(grad_beta.data, 1, cols)}});
 }
 
 }  // namespace comera::kernels

@@ -7,10 +7,13 @@
 // Bytes to and from device memory, of a matrix of the stream (rows x cols
 // floats): x is read, grad_x read and written, the least there is. Neither
 // gradient needs what the other reads, so each has its kernel.
+#include <algorithm>
+
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/stream_add_product.h"
 #include "kernels/cuda/device/stream_sums.h"
+#include "kernels/cuda/device_grid.h"
 #include "kernels/cuda/precision_switch.h"
 #include "kernels/cuda/stream_split.h"
 #include "kernels/cuda/sum_parts.h"
@@ -18,6 +21,17 @@
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
+namespace {
+
+// Blocks that share the columns of 32 rows, so that few rows keep the device
+// busy: at most one for each turn of a block's warps.
+unsigned ColumnBlocks(unsigned row_blocks, int cols) {
+  const int turns = (StreamGroups(cols) + kStreamWarps - 1) / kStreamWarps;
+  const int most = Multiprocessors() / static_cast<int>(row_blocks);
+  return static_cast<unsigned>(std::clamp(most, 1, turns));
+}
+
+}  // namespace
 
 absl::Status CudaBackend::ProjectBackward(ConstMatrix x, ConstVector gamma,
                                           ConstVector beta, ConstMatrix grad_t,
@@ -53,8 +67,10 @@ absl::Status CudaBackend::ProjectBackward(ConstMatrix x, ConstVector gamma,
   const bool pairs = reinterpret_cast<uintptr_t>(grad_x.data) % 8 == 0 &&
                      cols % 2 == 0 && (rows == 1 || grad_x.stride % 2 == 0);
   const int64_t add_bytes = RankVectorBytes(kAddRowTiles, (rank + 15) / 16);
+  const unsigned row_blocks = Blocks(rows, kAddRows);
   const LaunchShape add_shape =
-      Shape(Blocks(rows, kAddRows), kStreamThreads, add_bytes);
+      Shape({row_blocks, ColumnBlocks(row_blocks, static_cast<int>(cols))},
+            kStreamThreads, add_bytes);
   RETURN_IF_ERROR(
       SwitchPrecision(options_.precision, [&](auto precision) -> absl::Status {
         RETURN_IF_ERROR(SwitchTiles(split.rank_tiles(), [&](auto tiles) {

@@ -1,8 +1,8 @@
 // Formula: to = or += the sum of `count` partial matrices, in one order.
 // Shapes: parts (count, rows * cols), at part_floats from each other; to (rows,
 // cols), with a row stride.
-// Threads: a block takes 32 elements at a time, eight threads to an element:
-// every eighth part each, so that many loads are under way.
+// Threads: a block takes 32 elements at a time, sixteen threads to an element:
+// every sixteenth part each, so that many loads are under way.
 #include "kernels/cuda/sum_parts.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace comera::kernels {
 namespace {
 
 constexpr int kColumns = 32;
-constexpr int kSlices = 8;
+constexpr int kSlices = 16;
 constexpr int kMost = 3;
 
 struct Arguments {
@@ -28,7 +28,7 @@ __global__ __launch_bounds__(kColumns* kSlices) void SumPartsKernel(
   for (int64_t first = int64_t{blockIdx.x} * kColumns; first < size;
        first += int64_t{gridDim.x} * kColumns) {
     const int64_t i = first + threadIdx.x;
-    // sum of every eighth part
+    // sum of every sixteenth part
     float sum = 0;
     if (i < size) {
 #pragma unroll 8
@@ -38,7 +38,7 @@ __global__ __launch_bounds__(kColumns* kSlices) void SumPartsKernel(
     }
     slices[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();
-    // sum of the eight
+    // sum of the sixteen
     if (threadIdx.y == 0 && i < size) {
 #pragma unroll
       for (int slice = 1; slice < kSlices; ++slice) {

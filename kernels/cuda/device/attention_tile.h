@@ -31,6 +31,38 @@ __device__ __forceinline__ void SetZero(float (&x)[kCols][4]) {
   }
 }
 
+// Whole rows of kWidth floats on 16 bytes to bfloat16: eight loads of a thread
+// are under way at a time.
+template <int kWidth>
+__device__ __forceinline__ void LoadWholeRows(const float* from, int64_t stride,
+                                              int rows, int valid, float scale,
+                                              uint16_t* to) {
+  constexpr int kQuads = kWidth / 4;
+  constexpr int kLoads = 8;
+  const int threads = static_cast<int>(blockDim.x);
+  for (int first = static_cast<int>(threadIdx.x); first < rows * kQuads;
+       first += kLoads * threads) {
+    float4 x[kLoads];
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      const int at = first + i * threads;
+      const int row = at / kQuads, col = at % kQuads * 4;
+      x[i] = row < min(rows, valid)
+                 ? *reinterpret_cast<const float4*>(from + row * stride + col)
+                 : make_float4(0, 0, 0, 0);
+    }
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      const int at = first + i * threads;
+      const int row = at / kQuads, col = at % kQuads * 4;
+      if (row >= rows) continue;
+      *reinterpret_cast<uint2*>(to + row * kRowStride<kWidth> + col) =
+          make_uint2(PackBf16(scale * x[i].x, scale * x[i].y),
+                     PackBf16(scale * x[i].z, scale * x[i].w));
+    }
+  }
+}
+
 // Columns [first_col, first_col + cols) of `rows` rows, of which only `valid`
 // exist, times `scale` to shared memory. All threads of the block.
 template <int kWidth, typename T>
@@ -41,6 +73,13 @@ __device__ __forceinline__ void LoadRows(ConstMatrix m, int64_t first_row,
   const float* from = m.data + first_row * m.stride + first_col;
   const bool aligned =
       reinterpret_cast<uintptr_t>(from) % 16 == 0 && m.stride % 4 == 0;
+  // Narrow kernels, which hold more blocks, lack the registers.
+  if constexpr (sizeof(T) == sizeof(uint16_t) && kWidth > 32) {
+    if (aligned && cols == kWidth) {
+      LoadWholeRows<kWidth>(from, m.stride, rows, valid, scale, to);
+      return;
+    }
+  }
 #pragma unroll 2
   for (int at = static_cast<int>(threadIdx.x); at < rows * kQuads;
        at += static_cast<int>(blockDim.x)) {
@@ -105,11 +144,21 @@ template <int kWidth>
 __device__ __forceinline__ void WriteSums(const float (&x)[kWidth / 8][4],
                                           float scale, int rows, int cols,
                                           float* to, int64_t stride) {
+  const bool pairs = kWidth > 32 && reinterpret_cast<uintptr_t>(to) % 8 == 0 &&
+                     stride % 2 == 0 && cols == kWidth;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = LaneGroup() + 8 * half;
     if (row >= rows) continue;
     float* const target = to + row * stride + LanePair();
+    if (pairs) {
+#pragma unroll
+      for (int j = 0; j < kWidth / 8; ++j) {
+        *reinterpret_cast<float2*>(target + 8 * j) =
+            make_float2(scale * x[j][2 * half], scale * x[j][2 * half + 1]);
+      }
+      continue;
+    }
 #pragma unroll
     for (int j = 0; j < kWidth / 8; ++j) {
       const int col = 8 * j + LanePair();
@@ -231,6 +280,11 @@ __device__ __forceinline__ void FetchNoFurther(int j) {
   }
 }
 
+// Whether right operands are loaded two at a time, where registers suffice.
+template <CudaPrecision kPrecision, int kWidth>
+inline constexpr bool kLoadsPairs =
+    kPrecision == CudaPrecision::kBf16&& kWidth > 32;
+
 // sums (16, kCols) = a times the transpose of kCols rows of shared memory.
 template <CudaPrecision kPrecision, int kWidth, int kCols, typename Held>
 __device__ __forceinline__ void MultiplyByRows(const Held& a,
@@ -245,12 +299,23 @@ __device__ __forceinline__ void MultiplyByRows(const Held& a,
 #pragma unroll kUnroll
   for (int c = 0; c < kWidth / 16; ++c) {
     const AFragment<kPrecision> left = a(c);
+    if constexpr (kLoadsPairs<kPrecision, kWidth>) {
+      static_assert(kCols % 16 == 0);
 #pragma unroll
-    for (int j = 0; j < kCols / 8; ++j) {
-      MultiplyFew(
-          sums[j], left,
-          LoadBTransposed<kPrecision>(
-              rows + 8 * j * kRowStride<kWidth> + 16 * c, kRowStride<kWidth>));
+      for (int j = 0; j < kCols / 8; j += 2) {
+        const auto right = LoadBPairTransposed<kPrecision>(
+            rows + 8 * j * kRowStride<kWidth> + 16 * c, kRowStride<kWidth>);
+        MultiplyFew(sums[j], left, right.left);
+        MultiplyFew(sums[j + 1], left, right.right);
+      }
+    } else {
+#pragma unroll
+      for (int j = 0; j < kCols / 8; ++j) {
+        MultiplyFew(sums[j], left,
+                    LoadBTransposed<kPrecision>(
+                        rows + 8 * j * kRowStride<kWidth> + 16 * c,
+                        kRowStride<kWidth>));
+      }
     }
   }
 }
@@ -264,12 +329,23 @@ __device__ __forceinline__ void AddTimesRows(const float (&x)[kInner / 8][4],
   for (int c = 0; c < kInner / 16; ++c) {
     const AFragment<kPrecision> left =
         MakeA<kPrecision>(x[2 * c], x[2 * c + 1]);
+    const auto* const inner = rows + 16 * c * kRowStride<kWidth>;
+    if constexpr (kLoadsPairs<kPrecision, kWidth>) {
 #pragma unroll
-    for (int j = 0; j < kWidth / 8; ++j) {
-      FetchNoFurther<kPrecision, kWidth>(j);
-      Multiply(sums[j], left,
-               LoadB<kPrecision>(rows + 16 * c * kRowStride<kWidth> + 8 * j,
-                                 kRowStride<kWidth>));
+      for (int j = 0; j < kWidth / 8; j += 2) {
+        FetchNoFurther<kPrecision, kWidth>(j);
+        const auto right =
+            LoadBPair<kPrecision>(inner + 8 * j, kRowStride<kWidth>);
+        Multiply(sums[j], left, right.left);
+        Multiply(sums[j + 1], left, right.right);
+      }
+    } else {
+#pragma unroll
+      for (int j = 0; j < kWidth / 8; ++j) {
+        FetchNoFurther<kPrecision, kWidth>(j);
+        Multiply(sums[j], left,
+                 LoadB<kPrecision>(inner + 8 * j, kRowStride<kWidth>));
+      }
     }
   }
 }
@@ -293,7 +369,7 @@ __device__ __forceinline__ float ExpOf(float x, float shift) {
   } else {
     // One operation less where `shift` is the same for many x; errors of some
     // 2^-23 |x|, far below those of the products.
-    return exp2f(fmaf(x, kLog2E, -shift * kLog2E));
+    return Exp2Approximate(fmaf(x, kLog2E, -shift * kLog2E));
   }
 }
 

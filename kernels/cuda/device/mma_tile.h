@@ -156,19 +156,11 @@ namespace mma_internal {
 __device__ __forceinline__ float2 Pair(const float* at) {
   return *reinterpret_cast<const float2*>(at);
 }
-__device__ __forceinline__ uint32_t PairBits(const uint16_t* at) {
-  const ushort2 pair = *reinterpret_cast<const ushort2*>(at);
-  return static_cast<uint32_t>(pair.x) | static_cast<uint32_t>(pair.y) << 16;
-}
-// Neighbours along a column.
-__device__ __forceinline__ uint32_t PairBits(const uint16_t* at, int stride) {
-  return static_cast<uint32_t>(at[0]) | static_cast<uint32_t>(at[stride]) << 16;
-}
-
 }  // namespace mma_internal
 
 // Element (i, k) of A is a[i * stride + k]. Without bank conflicts if stride is
-// 8 or 24 mod 32 (float), or 8 mod 16 (bfloat16); rows aligned to pairs.
+// 8 or 24 mod 32 (float), or 8 mod 16 (bfloat16); rows aligned to pairs (float)
+// or, here and below, to 16 bytes (bfloat16).
 template <CudaPrecision kPrecision>
 __device__ __forceinline__ AFragment<kPrecision> LoadA(const float* a,
                                                        int stride) {
@@ -185,11 +177,9 @@ template <CudaPrecision kPrecision>
 __device__ __forceinline__ AFragment<kPrecision> LoadA(const uint16_t* a,
                                                        int stride) {
   static_assert(kPrecision == CudaPrecision::kBf16);
-  const uint16_t* upper = a + LaneGroup() * stride + LanePair();
-  const uint16_t* lower = upper + 8 * stride;
-  return {{mma_internal::PairBits(upper), mma_internal::PairBits(lower),
-           mma_internal::PairBits(upper + 8),
-           mma_internal::PairBits(lower + 8)}};
+  AFragment<kPrecision> fragment;
+  LoadTile<false>(a, stride, fragment.bits);
+  return fragment;
 }
 
 // Element (i, k) of A is a[k * stride + i]. Without bank conflicts if stride is
@@ -208,12 +198,9 @@ template <CudaPrecision kPrecision>
 __device__ __forceinline__ AFragment<kPrecision> LoadATransposed(
     const uint16_t* a, int stride) {
   static_assert(kPrecision == CudaPrecision::kBf16);
-  const uint16_t* at = a + LanePair() * stride + LaneGroup();
-  const int on = 8 * stride;
-  return {{mma_internal::PairBits(at, stride),
-           mma_internal::PairBits(at + 8, stride),
-           mma_internal::PairBits(at + on, stride),
-           mma_internal::PairBits(at + on + 8, stride)}};
+  AFragment<kPrecision> fragment;
+  LoadTile<true>(a, stride, fragment.bits);
+  return fragment;
 }
 
 // Element (k, j) of B is b[k * stride + j]; strides as of LoadATransposed.
@@ -228,9 +215,9 @@ template <CudaPrecision kPrecision>
 __device__ __forceinline__ BFragment<kPrecision> LoadB(const uint16_t* b,
                                                        int stride) {
   static_assert(kPrecision == CudaPrecision::kBf16);
-  const uint16_t* at = b + LanePair() * stride + LaneGroup();
-  return {{mma_internal::PairBits(at, stride),
-           mma_internal::PairBits(at + 8 * stride, stride)}};
+  BFragment<kPrecision> fragment;
+  LoadHalfTile<true>(b, stride, fragment.bits);
+  return fragment;
 }
 
 // Element (k, j) of B is b[j * stride + k]; strides as of LoadA.
@@ -246,8 +233,30 @@ template <CudaPrecision kPrecision>
 __device__ __forceinline__ BFragment<kPrecision> LoadBTransposed(
     const uint16_t* b, int stride) {
   static_assert(kPrecision == CudaPrecision::kBf16);
-  const uint16_t* at = b + LaneGroup() * stride + LanePair();
-  return {{mma_internal::PairBits(at), mma_internal::PairBits(at + 8)}};
+  BFragment<kPrecision> fragment;
+  LoadHalfTile<false>(b, stride, fragment.bits);
+  return fragment;
+}
+
+// Two B side by side, in bfloat16: LoadB of b and of b + 8, and LoadBTransposed
+// of b and of b + 8 * stride.
+template <CudaPrecision kPrecision>
+struct BPair {
+  BFragment<kPrecision> left, right;
+};
+template <CudaPrecision kPrecision>
+__device__ __forceinline__ BPair<kPrecision> LoadBPair(const uint16_t* b,
+                                                       int stride) {
+  uint32_t bits[4];
+  LoadTile<true>(b, stride, bits);
+  return {{{bits[0], bits[2]}}, {{bits[1], bits[3]}}};
+}
+template <CudaPrecision kPrecision>
+__device__ __forceinline__ BPair<kPrecision> LoadBPairTransposed(
+    const uint16_t* b, int stride) {
+  uint32_t bits[4];
+  LoadTile<false>(b, stride, bits);
+  return {{{bits[0], bits[2]}}, {{bits[1], bits[3]}}};
 }
 
 // sums += a b, one of a few. All lanes of the warp.

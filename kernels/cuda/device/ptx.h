@@ -53,6 +53,55 @@ __device__ __forceinline__ void MmaBf16(float (&d)[4], const uint32_t (&a)[4],
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+// A lane's parts of the four (8, 8) quarters of a tile (16, 16) of bfloat16 in
+// shared memory, two neighbours to a word: bits[0..3] begin at (g, 2t),
+// (g+8, 2t), (g, 2t+8), (g+8, 2t+8) of the tile or, with kTransposed, of its
+// transpose. Rows begin on 16 bytes. All lanes of a warp call it.
+template <bool kTransposed>
+__device__ __forceinline__ void LoadTile(const uint16_t* tile, int stride,
+                                         uint32_t (&bits)[4]) {
+  // A lane tells where a row of a quarter begins.
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int quarter = lane / 8, row = lane % 8;
+  const int down = kTransposed ? quarter / 2 : quarter % 2;
+  const int right = kTransposed ? quarter % 2 : quarter / 2;
+  const unsigned at = static_cast<unsigned>(
+      __cvta_generic_to_shared(tile + (row + 8 * down) * stride + 8 * right));
+  if constexpr (kTransposed) {
+    asm volatile(
+        "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+        : "=r"(bits[0]), "=r"(bits[1]), "=r"(bits[2]), "=r"(bits[3])
+        : "r"(at)
+        : "memory");
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(bits[0]), "=r"(bits[1]), "=r"(bits[2]), "=r"(bits[3])
+                 : "r"(at)
+                 : "memory");
+  }
+}
+// The quarters 0 and 2 of these alone.
+template <bool kTransposed>
+__device__ __forceinline__ void LoadHalfTile(const uint16_t* tile, int stride,
+                                             uint32_t (&bits)[2]) {
+  const int lane = static_cast<int>(threadIdx.x) % 16;
+  const int half = lane / 8, row = lane % 8;
+  const unsigned at = static_cast<unsigned>(
+      __cvta_generic_to_shared(kTransposed ? tile + (row + 8 * half) * stride
+                                           : tile + row * stride + 8 * half));
+  if constexpr (kTransposed) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];"
+                 : "=r"(bits[0]), "=r"(bits[1])
+                 : "r"(at)
+                 : "memory");
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];"
+                 : "=r"(bits[0]), "=r"(bits[1])
+                 : "r"(at)
+                 : "memory");
+  }
+}
+
 // Rounds to 10 bits of mantissa, to nearest, ties away from zero; returns the
 // bits of a float.
 __device__ __forceinline__ uint32_t ToTf32(float x) {

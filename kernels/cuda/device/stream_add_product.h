@@ -1,6 +1,7 @@
 // Formula: y += t w^T in the residual stream; y is read and written once.
 // Shapes: y (rows, cols), t (rows, rank), w (cols, rank).
-// Threads: a block takes 32 rows, a warp every eighth 32 columns of them.
+// Threads: a block takes 32 rows, a warp every eighth 32 columns of them; where
+// there are few rows, blocks share the columns of the same rows.
 #ifndef COMERA_KERNELS_CUDA_DEVICE_STREAM_ADD_PRODUCT_H_
 #define COMERA_KERNELS_CUDA_DEVICE_STREAM_ADD_PRODUCT_H_
 
@@ -54,7 +55,9 @@ __global__ __launch_bounds__(kStreamThreads) void StreamAddProductKernel(
   PackRankVectors<kAddRowTiles>(
       rank_tiles, [&](int i, int k) { return t.At(i, k); }, vectors);
   __syncthreads();
-  for (int group = warp; group < StreamGroups(cols); group += kStreamWarps) {
+  const int step = kStreamWarps * static_cast<int>(gridDim.y);
+  for (int group = kStreamWarps * static_cast<int>(blockIdx.y) + warp;
+       group < StreamGroups(cols); group += step) {
     const int col = group * kGroupColumns + LanePair();
     // y is on its way while the product is made.
     float2 y[kAddRowTiles][2][4];

@@ -114,6 +114,9 @@ std::vector<OpCase> AttentionCases() {
   AddPasses(larger, larger.Shape(2, 48), {0.1f}, &cases, true);
   AddPasses(long_one, long_one.Shape(1, 4), {0.1f}, &cases, true);
   AddPasses(pair, pair.Shape(1, 100), {0.1f}, &cases, true);
+  // Whole rows of a width that kernels have.
+  AddPasses(larger, larger.Shape(2, 64), {0.1f}, &cases, true);
+  AddPasses(uneven, uneven.Shape(2, 128), {0.1f}, &cases, true);
 
   const std::vector<float> few = {0, 0.1f};
   AddPasses(none, Causal(none.Shape(2, 3)), few, &cases);
@@ -125,6 +128,7 @@ std::vector<OpCase> AttentionCases() {
   AddPasses(larger, Causal(larger.Shape(3, 5)), {0.1f}, &cases, true);
   AddPasses(long_one, Causal(long_one.Shape(1, 24)), {0.1f}, &cases, true);
   AddPasses(pair, Causal(pair.Shape(1, 100)), {0.1f}, &cases, true);
+  AddPasses(larger, Causal(larger.Shape(2, 64)), {0.1f}, &cases, true);
 
   AddPasses(none, WithKeyHeads(1, none.Shape(2, 3)), few, &cases);
   AddPasses(empty, WithKeyHeads(2, empty.Shape(4, 3)), few, &cases);

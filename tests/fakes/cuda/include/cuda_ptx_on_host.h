@@ -35,6 +35,34 @@ inline void MmaBf16(float (&d)[4], const uint32_t (&a)[4],
                             &request, fake_cuda::ResolveMmaBf16);
 }
 
+// Each lane reads for itself.
+template <bool kTransposed>
+uint32_t TileBits(const uint16_t* tile, int stride, int row, int col) {
+  if (reinterpret_cast<uintptr_t>(tile) % 16 != 0 || stride % 8 != 0) {
+    fake_cuda::Fail("a tile whose rows are not 16-byte aligned");
+  }
+  const auto at = [&](int i, int j) {
+    return uint32_t{kTransposed ? tile[j * stride + i] : tile[i * stride + j]};
+  };
+  return at(row, col) | at(row, col + 1) << 16;
+}
+template <bool kTransposed>
+void LoadTile(const uint16_t* tile, int stride, uint32_t (&bits)[4]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int g = lane / 4, t = 2 * (lane % 4);
+  for (int i = 0; i < 4; ++i) {
+    bits[i] =
+        TileBits<kTransposed>(tile, stride, g + 8 * (i % 2), t + 8 * (i / 2));
+  }
+}
+template <bool kTransposed>
+void LoadHalfTile(const uint16_t* tile, int stride, uint32_t (&bits)[2]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int g = lane / 4, t = 2 * (lane % 4);
+  bits[0] = TileBits<kTransposed>(tile, stride, g, t);
+  bits[1] = TileBits<kTransposed>(tile, stride, g, t + 8);
+}
+
 inline uint32_t ToTf32(float x) {
   const uint32_t bits = __float_as_uint(x);
   if ((bits & 0x7f800000u) == 0x7f800000u) return bits;  // infinite or NaN
