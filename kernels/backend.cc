@@ -10,7 +10,15 @@ absl::Status NoGraphs() {
   return absl::UnimplementedError("this backend records no graphs");
 }
 
+absl::Status NoBf16() {
+  return absl::UnimplementedError("this backend keeps no bfloat16 in memory");
+}
+
 }  // namespace
+
+#define BF16_OPERATION(name, parameters, arguments) \
+  absl::Status Backend::name parameters { return NoBf16(); }
+#include "kernels/backend_operations.def"
 
 absl::Status Backend::GemmBias(bool transpose_b, ConstMatrix a, ConstMatrix b,
                                ConstVector bias, Matrix c) {

@@ -279,6 +279,29 @@ class Backend {
                                       int64_t d, const float* in,
                                       float* out) = 0;
 
+  // --- bfloat16 in memory ---------------------------------------------------
+  // Whether this backend has the operations of this group, for matrices that
+  // only products and activations read: half the memory traffic, and products
+  // of twice the rate. If not, they are Unimplemented. Sums are float32;
+  // results are rounded to nearest, ties to even.
+  virtual bool has_bf16() const { return false; }
+  // y = x.
+  virtual absl::Status Round(ConstMatrix x, Bf16Matrix y);
+  // c = op(a) op(b) + beta * c; as Gemm.
+  virtual absl::Status GemmBf16(bool transpose_a, bool transpose_b,
+                                ConstBf16Matrix a, ConstBf16Matrix b,
+                                float beta, Matrix c);
+  // c = op(a) op(b).
+  virtual absl::Status GemmToBf16(bool transpose_a, bool transpose_b,
+                                  ConstBf16Matrix a, ConstBf16Matrix b,
+                                  Bf16Matrix c);
+  // Activate and ActivateBackward of such matrices.
+  virtual absl::Status ActivateBf16(Activation f, ConstBf16Matrix x,
+                                    Bf16Matrix y);
+  virtual absl::Status ActivateBackwardBf16(Activation f, ConstBf16Matrix saved,
+                                            ConstBf16Matrix grad_y,
+                                            Bf16Matrix grad_x);
+
   // --- tensor-train cores -------------------------------------------------
   // h[i, k] = g[i, k] * (d[k] > threshold ? d[k] : 0) for a core g seen as
   // (left rank * mode, right rank). h may be g.

@@ -5,7 +5,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
+#include <initializer_list>
+#include <map>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "kernels/contraction/attention_cost.h"
 #include "kernels/contraction/ffn_cost.h"
 #include "kernels/gpu_cost.h"
+#include "kernels/product_split.h"
 #include "kernels/task_levels.h"
 
 namespace comera::kernels {
@@ -66,12 +68,12 @@ GpuForm FormOf(absl::string_view name) {
 ConstMatrix Row(ConstVector x) { return ConstMatrix(x.data, 1, x.size); }
 
 bool IsOff16Bytes(ConstMatrix a, ConstMatrix b, ConstMatrix c) {
-  return !OnVectors(a.data, a.stride) || !OnVectors(b.data, b.stride) ||
-         !OnVectors(c.data, c.stride);
+  return !OnVectors(a) || !OnVectors(b) || !OnVectors(c);
 }
 
 // Simple elements of work that one operation reads and writes, in floats.
-double Size(ConstMatrix m) {
+template <typename T>
+double Size(MatrixView<T> m) {
   return static_cast<double>(m.rows) * static_cast<double>(m.cols);
 }
 
@@ -79,7 +81,7 @@ class CostBackend final : public Backend {
  public:
   CostBackend(Backend* sizes, const MachineSpeed& speed, OperationCosts* costs)
       : sizes_(sizes), speed_(speed), costs_(costs) {
-    tasks_.kind = GpuWork::kScalar;
+    ForgetTasks();
   }
   ~CostBackend() override {
     for (const auto& [memory, bytes] : allocations_) munmap(memory, bytes);
@@ -144,14 +146,17 @@ class CostBackend final : public Backend {
   }
   absl::Status EndTogether() override {
     if (!speed_.gpu || --depth_ > 0) return absl::OkStatus();
-    GpuWork tasks = tasks_;
-    // A level is a launch.
-    tasks.launches = static_cast<double>(busy_levels_.size());
-    tasks_ = GpuWork();
-    tasks_.kind = GpuWork::kScalar;
-    busy_levels_.clear();
+    GpuWork scalar = scalar_tasks_, tensor = tensor_tasks_;
+    for (const auto& [level, launches] : busy_levels_) {
+      scalar.launches += static_cast<double>(launches.launches());
+    }
+    ForgetTasks();
     levels_.Clear();
-    return tasks.launches > 0 ? AddGpu("Together", tasks) : absl::OkStatus();
+    if (scalar.launches == 0) return absl::OkStatus();
+    RETURN_IF_ERROR(AddGpu("Together", scalar));
+    // In the same launches.
+    return tensor.multiply_adds > 0 ? AddGpu("TogetherProducts", tensor)
+                                    : absl::OkStatus();
   }
 
   // --- linear algebra
@@ -195,6 +200,31 @@ class CostBackend final : public Backend {
   absl::Status SwapMiddleAxes(int64_t a, int64_t b, int64_t c, int64_t d,
                               const float*, float*) override {
     return Move("SwapMiddleAxes", 2.0 * a * b * c * d);
+  }
+
+  // --- bfloat16 in memory
+  bool has_bf16() const override { return speed_.bf16_gain > 0; }
+  absl::Status Round(ConstMatrix x, Bf16Matrix) override {
+    return Move("Round", 1.5 * Size(x));
+  }
+  absl::Status GemmBf16(bool transpose_a, bool, ConstBf16Matrix a,
+                        ConstBf16Matrix b, float, Matrix c) override {
+    return GpuGemmBf16("GemmBf16", a, b, transpose_a ? a.rows : a.cols,
+                       {c.rows, c.cols, 4});
+  }
+  absl::Status GemmToBf16(bool transpose_a, bool, ConstBf16Matrix a,
+                          ConstBf16Matrix b, Bf16Matrix c) override {
+    return GpuGemmBf16("GemmToBf16", a, b, transpose_a ? a.rows : a.cols,
+                       {c.rows, c.cols, 2});
+  }
+  absl::Status ActivateBf16(Activation f, ConstBf16Matrix x,
+                            Bf16Matrix) override {
+    return Pointwise("ActivateBf16", Size(x), ValueMath(f) * Size(x));
+  }
+  absl::Status ActivateBackwardBf16(Activation f, ConstBf16Matrix saved,
+                                    ConstBf16Matrix, Bf16Matrix) override {
+    return Pointwise("ActivateBackwardBf16", 1.5 * Size(saved),
+                     SlopeMath(f) * Size(saved));
   }
 
   // --- tensor-train cores
@@ -538,11 +568,19 @@ class CostBackend final : public Backend {
     work.side = std::min({m, n, k});
     work.misaligned = IsOff16Bytes(a, b, c);
     if (depth_ > 0) {
-      const int level = levels_.Add({a, b}, {c});
-      if (!IsSmallProduct(c.rows, c.cols, static_cast<int64_t>(k))) {
-        return AddGpu("Gemm", work);
+      const int level = levels_.Add(std::initializer_list<ConstMatrix>{a, b},
+                                    std::initializer_list<ConstMatrix>{c});
+      const auto inner = static_cast<int64_t>(k);
+      const ProductPath path = PathOf(c.rows, c.cols, inner);
+      if (path == ProductPath::kAlone) return AddGpu("Gemm", work);
+      busy_levels_[level].Add(SplitProduct(path, c.rows, c.cols, inner));
+      if (path == ProductPath::kFloat32) {
+        scalar_tasks_.multiply_adds += work.multiply_adds;
+      } else {
+        tensor_tasks_.multiply_adds += work.multiply_adds;
+        tensor_tasks_.bytes += work.bytes;
       }
-      return AddTask(level, work.multiply_adds, 0);
+      return absl::OkStatus();
     }
     if (plain && c.rows >= kLeastTallRows && c.cols <= kMostTallCols &&
         a.cols >= kLeastTallInner && a.cols % 16 == 0 && a.stride % 2 == 0) {
@@ -553,17 +591,34 @@ class CostBackend final : public Backend {
     return AddGpu("Gemm", work);
   }
 
-  // A small operation among others, of so many floats read or written.
-  absl::Status Task(double floats, std::vector<ConstMatrix> reads,
-                    std::vector<ConstMatrix> writes) {
-    return AddTask(levels_.Add(std::move(reads), std::move(writes)), 0,
-                   4 * floats);
+  // A result of so many rows, columns, and bytes to an element.
+  struct Bf16Result {
+    int64_t rows, cols, bytes;
+  };
+  absl::Status GpuGemmBf16(const char* name, ConstBf16Matrix a,
+                           ConstBf16Matrix b, int64_t k, Bf16Result c) {
+    const auto m = static_cast<double>(c.rows), n = static_cast<double>(c.cols);
+    GpuWork work;
+    work.kind = GpuWork::kBf16Product;
+    work.multiply_adds = m * n * static_cast<double>(k);
+    work.bytes = 2 * (Size(a) + Size(b)) + static_cast<double>(c.bytes) * m * n;
+    work.side = std::min({m, n, static_cast<double>(k)});
+    return AddGpu(name, work);
   }
-  absl::Status AddTask(int level, double multiply_adds, double bytes) {
-    busy_levels_.insert(level);
-    tasks_.multiply_adds += multiply_adds;
-    tasks_.bytes += bytes;
+
+  // A small operation among others, of so many floats read or written.
+  absl::Status Task(double floats, std::initializer_list<ConstMatrix> reads,
+                    std::initializer_list<ConstMatrix> writes) {
+    busy_levels_[levels_.Add(reads, writes)].Add({});
+    scalar_tasks_.bytes += 4 * floats;
     return absl::OkStatus();
+  }
+  void ForgetTasks() {
+    scalar_tasks_ = tensor_tasks_ = GpuWork();
+    scalar_tasks_.kind = GpuWork::kScalar;
+    tensor_tasks_.kind = GpuWork::kFused;
+    scalar_tasks_.launches = tensor_tasks_.launches = 0;
+    busy_levels_.clear();
   }
 
   // `floats` read or written, some of them passed through a function or
@@ -673,8 +728,8 @@ class CostBackend final : public Backend {
   // On a GPU: what runs together, by the levels that launch something.
   int depth_ = 0;
   TaskLevels levels_;
-  std::set<int> busy_levels_;
-  GpuWork tasks_;
+  std::map<int, GroupedLaunches> busy_levels_;
+  GpuWork scalar_tasks_, tensor_tasks_;
 };
 
 }  // namespace

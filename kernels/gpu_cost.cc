@@ -18,6 +18,11 @@ double GpuSeconds(const GpuWork& w, const MachineSpeed& speed) {
       work = std::max(
           memory, w.multiply_adds / ProductRate(speed, w.side, w.misaligned));
       break;
+    case GpuWork::kBf16Product:
+      work = std::max(
+          memory, w.multiply_adds / (speed.bf16_gain *
+                                     ProductRate(speed, w.side, w.misaligned)));
+      break;
     case GpuWork::kFused:
       // However little there is, a block of threads walks through its tile.
       work = std::max(speed.fused_seconds,
@@ -30,8 +35,9 @@ double GpuSeconds(const GpuWork& w, const MachineSpeed& speed) {
   return w.launches * speed.call_seconds + work;
 }
 
-bool OnVectors(const float* data, long long stride) {
-  return reinterpret_cast<uintptr_t>(data) % 16 == 0 && stride % 4 == 0;
+bool OnVectors(ConstMatrix m) {
+  return reinterpret_cast<uintptr_t>(m.data) % 16 == 0 && m.stride % 4 == 0 &&
+         m.cols % 4 == 0;
 }
 
 }  // namespace comera::kernels

@@ -5,16 +5,18 @@
 #include <tuple>
 
 #include "kernels/machine_speed.h"
+#include "kernels/tensor.h"
 
 namespace comera::kernels {
 
 // The work of one call of an operation on a GPU.
 struct GpuWork {
   enum Kind {
-    kPass,     // memory, and functions of what passes by
-    kProduct,  // cuBLAS multiplies
-    kFused,    // the engine's own kernels on tensor cores
-    kScalar,   // the engine's own products without tensor cores
+    kPass,         // memory, and functions of what passes by
+    kProduct,      // cuBLAS multiplies
+    kFused,        // the engine's own kernels on tensor cores
+    kScalar,       // the engine's own products without tensor cores
+    kBf16Product,  // cuBLAS, on operands that lie in memory as bfloat16
   };
   Kind kind = kPass;
   double launches = 1;
@@ -35,9 +37,10 @@ struct GpuWork {
 // `speed` is a GPU's.
 double GpuSeconds(const GpuWork& work, const MachineSpeed& speed);
 
-// Whether an address of floats and the distance of its rows leave an operand on
-// 16 bytes, as the fast algorithms of cuBLAS need it.
-bool OnVectors(const float* data, long long stride);
+// Whether every row of an operand begins and ends on 16 bytes, as the fast
+// algorithms of cuBLAS need it. (On an H200, products with an inner size of 129
+// ran at an eighth of the rate of 136, whatever the strides.)
+bool OnVectors(ConstMatrix m);
 
 }  // namespace comera::kernels
 

@@ -14,7 +14,7 @@ bool MachineSpeed::operator==(const MachineSpeed& other) const {
          gpu == other.gpu && misaligned_rate == other.misaligned_rate &&
          fused_rate == other.fused_rate &&
          fused_seconds == other.fused_seconds &&
-         scalar_rate == other.scalar_rate;
+         scalar_rate == other.scalar_rate && bf16_gain == other.bf16_gain;
 }
 
 MachineSpeed TypicalGpu(GpuProducts products) {
@@ -41,6 +41,7 @@ MachineSpeed TypicalGpu(GpuProducts products) {
       speed.misaligned_rate = 7e12;
       speed.fused_rate = 27e12;
       speed.fused_seconds = 2e-6;
+      speed.bf16_gain = 2.2;
       break;
   }
   speed.skinny_rate = speed.square_rate / 4;

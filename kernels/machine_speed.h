@@ -36,6 +36,9 @@ struct MachineSpeed {
   double fused_seconds = 0;  // the least that one of these takes
   // Multiply-adds per second of its kernels that use no tensor cores.
   double scalar_rate = 0;
+  // How many times as fast products of operands in bfloat16 are; 0: none lie in
+  // memory so.
+  double bf16_gain = 0;
 
   // Whether `other` plans alike.
   bool operator==(const MachineSpeed& other) const;

@@ -16,6 +16,18 @@ absl::Status CheckMatrix(const char* op, const char* name, ConstMatrix m,
                          int64_t rows, int64_t cols);
 // A readable matrix of any shape.
 absl::Status CheckMatrix(const char* op, const char* name, ConstMatrix m);
+// The same of bfloat16.
+inline absl::Status CheckBf16(const char* op, const char* name,
+                              ConstBf16Matrix m, int64_t rows, int64_t cols) {
+  return CheckMatrix(op, name,
+                     ConstMatrix(reinterpret_cast<const float*>(m.data), m.rows,
+                                 m.cols, m.stride),
+                     rows, cols);
+}
+inline absl::Status CheckBf16(const char* op, const char* name,
+                              ConstBf16Matrix m) {
+  return CheckBf16(op, name, m, m.rows, m.cols);
+}
 absl::Status CheckVector(const char* op, const char* name, ConstVector v,
                          int64_t size);
 // Anything of `size` elements: a negative size or a null where there should be

@@ -26,6 +26,9 @@ struct MatrixView {
 };
 using Matrix = MatrixView<float>;
 using ConstMatrix = MatrixView<const float>;
+// A matrix of bfloat16 numbers, as their 16 bits.
+using Bf16Matrix = MatrixView<uint16_t>;
+using ConstBf16Matrix = MatrixView<const uint16_t>;
 
 // A contiguous vector.
 template <typename T>

@@ -49,6 +49,7 @@ class TtContraction {
   int64_t state_size(int64_t rows) const { return state_floats_ * rows; }
   int64_t grad_group_size() const { return grad_group_size_; }
   int64_t workspace_size(int64_t rows) const;
+  int64_t product_workspace_size() const { return product_workspace_; }
 
   absl::Status Build(Backend* backend, Cores cores, float* kept) const;
   // x (rows, inputs), y (rows, outputs); both without gaps between rows unless

@@ -75,6 +75,10 @@ absl::Status CudaBackend::Start() {
   RETURN_IF_CUDA_ERROR(
       cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   RETURN_IF_CUDA_ERROR(cudaMalloc(&scratch_, kScratchBytes));
+  constexpr int64_t kArrivedBytes = GroupedLaunches::kMostTiles * sizeof(int);
+  RETURN_IF_CUDA_ERROR(
+      cudaMalloc(reinterpret_cast<void**>(&arrived_), kArrivedBytes));
+  RETURN_IF_CUDA_ERROR(cudaMemsetAsync(arrived_, 0, kArrivedBytes, stream_));
   RETURN_IF_CUDA_ERROR(cudaMalloc(&cublas_workspace_, kCublasBytes));
   RETURN_IF_CUDA_ERROR(cudaHostAlloc(reinterpret_cast<void**>(&staging_),
                                      2 * kStagingBytes, cudaHostAllocDefault));
@@ -108,6 +112,7 @@ CudaBackend::~CudaBackend() {
   }
   if (staging_ != nullptr) cudaFreeHost(staging_);
   cudaFree(cublas_workspace_);
+  cudaFree(arrived_);
   cudaFree(scratch_);
   if (stream_ != nullptr) cudaStreamDestroy(stream_);
 }

@@ -12,19 +12,6 @@
 namespace comera::kernels {
 namespace {
 
-// How cuBLAS takes operands in float32.
-cublasComputeType_t ComputeType(CudaPrecision precision) {
-  switch (precision) {
-    case CudaPrecision::kTf32:
-      return CUBLAS_COMPUTE_32F_FAST_TF32;
-    case CudaPrecision::kBf16:
-      return CUBLAS_COMPUTE_32F_FAST_16BF;
-    case CudaPrecision::kFp32:
-      break;
-  }
-  return CUBLAS_COMPUTE_32F;
-}
-
 // A matrix of one row may come with any stride; cuBLAS wants at least the
 // columns.
 int64_t LeadingDimension(ConstMatrix m) {
@@ -73,7 +60,7 @@ absl::Status CudaBackend::Multiply(bool transpose_a, bool transpose_b,
       transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, n, m, k, &alpha, b.data,
       CUDA_R_32F, LeadingDimension(b), a.data, CUDA_R_32F, LeadingDimension(a),
       &beta, c.data, CUDA_R_32F, LeadingDimension(c),
-      ComputeType(options_.precision), CUBLAS_GEMM_DEFAULT));
+      ProductOfFloats(options_.precision), CUBLAS_GEMM_DEFAULT));
   return absl::OkStatus();
 }
 

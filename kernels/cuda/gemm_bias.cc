@@ -26,17 +26,6 @@ bool Suitable(ConstMatrix m) {
   return m.stride >= m.cols && Aligned(m.data, m.stride);
 }
 
-cublasComputeType_t ComputeType(CudaPrecision precision) {
-  switch (precision) {
-    case CudaPrecision::kTf32:
-      return CUBLAS_COMPUTE_32F_FAST_TF32;
-    case CudaPrecision::kBf16:
-      return CUBLAS_COMPUTE_32F_FAST_16BF;
-    default:
-      return CUBLAS_COMPUTE_32F;
-  }
-}
-
 // Owners of cuBLASLt's descriptors.
 struct Product {
   ~Product() {
@@ -61,7 +50,7 @@ absl::Status Describe(CudaPrecision precision, bool transpose_b, ConstMatrix a,
                       ConstMatrix b, const float* bias, Matrix c,
                       Product* product) {
   RETURN_IF_CUBLAS_ERROR(cublasLtMatmulDescCreate(
-      &product->description, ComputeType(precision), CUDA_R_32F));
+      &product->description, ProductOfFloats(precision), CUDA_R_32F));
   const cublasOperation_t operation = transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
   RETURN_IF_CUBLAS_ERROR(cublasLtMatmulDescSetAttribute(

@@ -32,6 +32,7 @@ class ForwardingBackend : public Backend {
   absl::Status Unseal() override { return backend_->Unseal(); }
   absl::Status Synchronize() override { return backend_->Synchronize(); }
   absl::StatusOr<int64_t> FreeBytes() override { return backend_->FreeBytes(); }
+  bool has_bf16() const override { return backend_->has_bf16(); }
   bool in_host_memory() const override { return backend_->in_host_memory(); }
   absl::Status BeginTogether() override { return backend_->BeginTogether(); }
   absl::Status EndTogether() override { return backend_->EndTogether(); }
@@ -45,6 +46,7 @@ class ForwardingBackend : public Backend {
   absl::Status name parameters override {                  \
     return Forward(#name, &Backend::name, LIST arguments); \
   }
+#define BF16_OPERATION OPERATION
 #define WORKSPACE_BYTES(name, parameters, arguments) \
   int64_t name parameters override { return backend_->name arguments; }
 #include "kernels/backend_operations.def"

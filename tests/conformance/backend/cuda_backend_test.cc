@@ -55,5 +55,6 @@ int main(int argc, char** argv) {
                                            factory(CudaPrecision::kTf32), 4e-3);
   comera::kernels::RegisterRoundedProducts("CudaBf16",
                                            factory(CudaPrecision::kBf16), 3e-2);
+  comera::kernels::RegisterBf16("CudaBf16", factory(CudaPrecision::kBf16));
   return RUN_ALL_TESTS();
 }

@@ -239,11 +239,11 @@ bool IsMadeOfProducts(const OpCase& op) {
 void RegisterBackendConformance(const std::string& name,
                                 BackendFactory factory) {
   for (const auto& cases :
-       {LinearCases(), CoreCases(), LookupCases(), PointwiseCases(),
-        GatedCases(), InteractionCases(), LayerNormCases(), RmsNormCases(),
-        RotateCases(), RankSpaceFfnCases(), RankSpaceStreamCases(),
-        AttentionCases(), CachedAttentionCases(), RankSpaceAttentionCases(),
-        ObjectiveCases()}) {
+       {LinearCases(), GroupedProductCases(), CoreCases(), LookupCases(),
+        PointwiseCases(), GatedCases(), InteractionCases(), LayerNormCases(),
+        RmsNormCases(), RotateCases(), RankSpaceFfnCases(),
+        RankSpaceStreamCases(), AttentionCases(), CachedAttentionCases(),
+        RankSpaceAttentionCases(), ObjectiveCases()}) {
     RegisterCases(name, factory, cases);
   }
   RegisterRefusals(name, factory);
@@ -253,8 +253,8 @@ void RegisterBackendConformance(const std::string& name,
 void RegisterRoundedProducts(const std::string& name, BackendFactory factory,
                              double tolerance) {
   for (std::vector<OpCase> cases :
-       {LinearCases(), RankSpaceFfnCases(), RankSpaceStreamCases(),
-        AttentionCases(), RankSpaceAttentionCases()}) {
+       {LinearCases(), GroupedProductCases(), RankSpaceFfnCases(),
+        RankSpaceStreamCases(), AttentionCases(), RankSpaceAttentionCases()}) {
     cases.erase(
         std::remove_if(cases.begin(), cases.end(),
                        [](const OpCase& op) { return !IsMadeOfProducts(op); }),

@@ -36,6 +36,8 @@ void RegisterRoundedProducts(const std::string& name, BackendFactory factory,
 
 // Registers refused operands and memory, a part of the first (refusals.cc).
 void RegisterRefusals(const std::string& name, BackendFactory factory);
+// Registers the operations of a backend with has_bf16 (bf16.cc).
+void RegisterBf16(const std::string& name, BackendFactory factory);
 // Registers operations between BeginTogether and EndTogether (together.cc).
 void RegisterTogether(const std::string& name, BackendFactory factory);
 

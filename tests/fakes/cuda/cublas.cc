@@ -102,10 +102,12 @@ void Multiply(const GemmCall& call, int64_t matrix) {
   }
 }
 
-// Whether vector loads of 16 bytes reach every column.
-bool Aligned(const void* data, cudaDataType type, int64_t ld) {
+// Whether vector loads of 16 bytes read every column of `rows` elements, and
+// nothing else.
+bool Aligned(const void* data, cudaDataType type, int64_t ld, int64_t rows) {
   const int64_t size = type == CUDA_R_16BF ? 2 : 4;
-  return reinterpret_cast<uintptr_t>(data) % 16 == 0 && ld * size % 16 == 0;
+  return reinterpret_cast<uintptr_t>(data) % 16 == 0 && ld * size % 16 == 0 &&
+         rows * size % 16 == 0;
 }
 
 bool Known(cudaDataType type) {
@@ -189,8 +191,9 @@ cublasStatus_t cublasGemmStridedBatchedEx_64(
   noted.k = k;
   noted.transpose_a = turn_a;
   noted.transpose_b = turn_b;
-  noted.misaligned = !Aligned(a, a_type, lda) || !Aligned(b, b_type, ldb) ||
-                     !Aligned(c, c_type, ldc);
+  noted.misaligned = !Aligned(a, a_type, lda, turn_a ? k : m) ||
+                     !Aligned(b, b_type, ldb, turn_b ? n : k) ||
+                     !Aligned(c, c_type, ldc, m);
   if (comera::fake_cuda::Note(noted)) return CUBLAS_STATUS_SUCCESS;
   return Status(comera::fake_cuda::Enqueue(handle->stream, [call] {
     for (int64_t i = 0; i < call.batch; ++i) Multiply(call, i);

@@ -50,8 +50,8 @@ struct NotedWork {
   // of a matrix by rows.
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
-  // Whether an operand's address or leading dimension is no multiple of 16
-  // bytes.
+  // Whether an operand's address, leading dimension or column is no multiple of
+  // 16 bytes.
   bool misaligned = false;
   // Bytes that a copy within the device, or a fill, writes.
   int64_t bytes = 0;

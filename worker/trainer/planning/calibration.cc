@@ -41,6 +41,7 @@ constexpr Field kGpuFields[] = {
     {"fused_rate", &kernels::MachineSpeed::fused_rate, 1e6, 1e18},
     {"fused_seconds", &kernels::MachineSpeed::fused_seconds, 0, 1},
     {"scalar_rate", &kernels::MachineSpeed::scalar_rate, 1e6, 1e18},
+    {"bf16_gain", &kernels::MachineSpeed::bf16_gain, 0, 100},
 };
 
 }  // namespace
