@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/status_macros.h"
+#include "kernels/together.h"
 
 namespace comera::trainer {
 
@@ -68,13 +69,15 @@ absl::Status ParetoObjective::AddRelaxedSize(kernels::ConstVector parameters,
 absl::Status ParetoObjective::AddCoreDecay(kernels::ConstVector parameters,
                                            kernels::Vector gradients) {
   if (options_.beta == 0) return absl::OkStatus();
-  for (const Run& run : core_runs_) {
-    RETURN_IF_ERROR(backend_->Axpy(
-        static_cast<float>(2 * options_.beta),
-        kernels::ConstVector(parameters.data + run.offset, run.size),
-        kernels::Vector(gradients.data + run.offset, run.size)));
-  }
-  return absl::OkStatus();
+  return kernels::RunTogether(backend_, [&]() -> absl::Status {
+    for (const Run& run : core_runs_) {
+      RETURN_IF_ERROR(backend_->Axpy(
+          static_cast<float>(2 * options_.beta),
+          kernels::ConstVector(parameters.data + run.offset, run.size),
+          kernels::Vector(gradients.data + run.offset, run.size)));
+    }
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace comera::trainer

@@ -32,6 +32,15 @@ Decoder::Decoder(const Plan& plan)
   }
 }
 
+absl::Status Decoder::Contract(const Step& step) {
+  for (const auto& half : halves_) RETURN_IF_ERROR(half->Contract(step));
+  return absl::OkStatus();
+}
+
+absl::Status Decoder::FinishHalf(const Step& step, int half) {
+  return halves_[half]->FinishBackward(step);
+}
+
 absl::Status Decoder::Forward(const Step& step) {
   const Matrix stream = Stream(step.rows());
   RETURN_IF_ERROR(embedding_.Forward(step, stream));

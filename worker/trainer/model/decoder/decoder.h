@@ -20,9 +20,11 @@ class Decoder : public TransformerBody {
  public:
   explicit Decoder(const Plan& plan);
 
+  absl::Status Contract(const Step& step) override;
   absl::Status Forward(const Step& step) override;
   // Reads the parameters of this half only.
   absl::Status BackwardHalf(const Step& step, int half) override;
+  absl::Status FinishHalf(const Step& step, int half) override;
   absl::Status BackwardEmbedding(const Step& step) override;
 
  private:

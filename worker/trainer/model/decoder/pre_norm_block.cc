@@ -47,6 +47,14 @@ Matrix PreNormBlock::BranchRows(int64_t rows) const {
   return Matrix(plan_.workspace->Floats(branch_rows_), rows, hidden_);
 }
 
+absl::Status PreNormBlock::Contract(const Step& step) {
+  return branch_ == nullptr ? absl::OkStatus() : branch_->Contract(step);
+}
+
+absl::Status PreNormBlock::FinishBackward(const Step& step) {
+  return branch_ == nullptr ? absl::OkStatus() : branch_->FinishBackward(step);
+}
+
 absl::Status PreNormBlock::Forward(const Step& step, Matrix stream) {
   if (branch_ == nullptr) return absl::OkStatus();
   const int64_t rows = stream.rows;

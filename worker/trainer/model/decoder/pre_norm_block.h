@@ -26,6 +26,10 @@ class PreNormBlock {
                const std::string& key, uint32_t site,
                std::unique_ptr<Branch> branch);
 
+  // The branch's (Branch).
+  absl::Status Contract(const Step& step);
+  absl::Status FinishBackward(const Step& step);
+
   // stream (rows, hidden): x before and after.
   absl::Status Forward(const Step& step, kernels::Matrix stream);
   // grad (rows, hidden): the gradient of x after, then before. `scratch` (rows,

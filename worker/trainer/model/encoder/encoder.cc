@@ -18,6 +18,20 @@ Encoder::Encoder(const Plan& plan)
   }
 }
 
+absl::Status Encoder::Contract(const Step& step) {
+  for (size_t i = 0; i < ffn_.size(); ++i) {
+    RETURN_IF_ERROR(attention_[i]->Contract(step));
+    RETURN_IF_ERROR(ffn_[i]->Contract(step));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Encoder::FinishHalf(const Step& step, int half) {
+  const size_t i = half / 2;
+  return half % 2 == 1 ? ffn_[i]->FinishBackward(step)
+                       : attention_[i]->FinishBackward(step);
+}
+
 absl::Status Encoder::Forward(const Step& step) {
   const Matrix stream = Stream(step.rows());
   RETURN_IF_ERROR(embedding_.Forward(step, stream));

@@ -21,10 +21,12 @@ class Encoder : public TransformerBody {
  public:
   explicit Encoder(const Plan& plan);
 
+  absl::Status Contract(const Step& step) override;
   absl::Status Forward(const Step& step) override;
   // Reads the parameters of this half and the LayerNorm of the half, or
   // embedding, before it.
   absl::Status BackwardHalf(const Step& step, int half) override;
+  absl::Status FinishHalf(const Step& step, int half) override;
   absl::Status BackwardEmbedding(const Step& step) override;
 
  private:

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/contraction/ffn_cost.h"
+#include "worker/trainer/model/encoder/bf16_ffn_branch.h"
 #include "worker/trainer/model/encoder/rank_space_ffn_branch.h"
 #include "worker/trainer/model/linear/linear.h"
 #include "worker/trainer/model/linear/make_linear.h"
@@ -34,6 +35,11 @@ std::unique_ptr<Branch> MakeFfnBranch(const Plan& plan, int64_t layer,
                                 plan.config->machine)) {
     return std::make_unique<RankSpaceFfnBranch>(plan, std::move(up),
                                                 std::move(down));
+  }
+  if (Bf16FfnBranch::Allowed(plan, *up, *down)) {
+    return std::make_unique<Bf16FfnBranch>(plan, layer,
+                                           kernels::Activation::kGelu,
+                                           std::move(up), std::move(down));
   }
   return std::make_unique<HiddenFfnBranch>(
       plan, layer, kernels::Activation::kGelu, /*gate=*/nullptr, std::move(up),

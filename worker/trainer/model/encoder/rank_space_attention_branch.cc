@@ -51,10 +51,10 @@ RankSpaceAttentionBranch::RankSpaceAttentionBranch(
       heads_ * (value_.rank() + 1) * output_.rank() * kFloat;
   log_sum_ =
       plan.saved->Reserve(name("log_sum"), plan.max_rows * heads_ * kFloat);
-  c_ = plan.saved->Reserve(name("c"), c_bytes);
-  e_ = plan.saved->Reserve(name("e"), e_bytes);
-  grad_c_ = plan.workspace->Reserve("attention.grad_c", c_bytes);
-  grad_e_ = plan.workspace->Reserve("attention.grad_e", e_bytes);
+  c_ = plan.memory->whole()->Reserve(name("c"), c_bytes);
+  e_ = plan.memory->whole()->Reserve(name("e"), e_bytes);
+  grad_c_ = plan.sums->Reserve("attention.grad_c", c_bytes);
+  grad_e_ = plan.sums->Reserve("attention.grad_e", e_bytes);
   grad_t_ = plan.workspace->Reserve(
       "attention.grad_t",
       plan.max_rows * (query_.rank() + key_.rank() + value_.rank()) * kFloat);
@@ -64,8 +64,8 @@ RankSpaceAttentionBranch::RankSpaceAttentionBranch(
           Shape(plan.max_sequences, plan.max_rows, plan.config->length)));
   if (!together_) return;
   const int64_t a_bytes = plan.config->hidden * ranks_ * kFloat;
-  all_a_ = plan.workspace->Reserve("attention.all_a", a_bytes);
-  all_grad_a_ = plan.workspace->Reserve("attention.all_grad_a", a_bytes);
+  all_a_ = plan.memory->whole()->Reserve(name("all_a"), a_bytes);
+  all_grad_a_ = plan.sums->Reserve("attention.all_grad_a", a_bytes);
   tiles_ = plan.workspace->Reserve(
       "linear.tiles", plan.backend->RankSpaceStreamWorkspaceBytes(
                           plan.max_rows, ranks_, plan.config->hidden));
@@ -94,7 +94,8 @@ Matrix RankSpaceAttentionBranch::E(float* data) const {
 }
 
 absl::Status RankSpaceAttentionBranch::FormFactors() {
-  const Matrix c = C(plan_.saved->Floats(c_)), e = E(plan_.saved->Floats(e_));
+  const SavedMemory& whole = *plan_.memory->whole();
+  const Matrix c = C(whole.Floats(c_)), e = E(whole.Floats(e_));
   const int64_t q = query_.rank() + 1, v = value_.rank() + 1;
   for (int64_t h = 0; h < heads_; ++h) {
     const int64_t first = h * head_width_;
@@ -106,6 +107,50 @@ absl::Status RankSpaceAttentionBranch::FormFactors() {
         Rows(output_.A(), first, head_width_), 0, Rows(e, h * v, v)));
   }
   return absl::OkStatus();
+}
+
+Matrix RankSpaceAttentionBranch::AllA() const {
+  return Matrix(plan_.memory->whole()->Floats(all_a_), plan_.config->hidden,
+                ranks_);
+}
+
+absl::Status RankSpaceAttentionBranch::GatherA() {
+  int64_t first = 0;
+  for (RankSpaceLinear* each : {&query_, &key_, &value_}) {
+    RETURN_IF_ERROR(plan_.backend->CopyRows(
+        each->A(), Columns(AllA(), first, each->rank())));
+    first += each->rank();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RankSpaceAttentionBranch::Contract(const Step& step) {
+  return kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
+    for (Linear* each : {projections_.query.get(), projections_.key.get(),
+                         projections_.value.get(), projections_.output.get()}) {
+      RETURN_IF_ERROR(each->Contract(step));
+    }
+    if (together_) RETURN_IF_ERROR(GatherA());
+    return FormFactors();
+  });
+}
+
+absl::Status RankSpaceAttentionBranch::FinishBackward(const Step& step) {
+  const Workspace& sums = *plan_.sums;
+  const Matrix grad_c = C(sums.Floats(grad_c_));
+  const Matrix grad_e = E(sums.Floats(grad_e_));
+  return kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
+    RETURN_IF_ERROR(OutputGradients(grad_e));
+    RETURN_IF_ERROR(ValueGradients(grad_e));
+    RETURN_IF_ERROR(QueryGradients(grad_c));
+    RETURN_IF_ERROR(KeyGradients(grad_c));
+    if (together_) RETURN_IF_ERROR(SpreadGradA());
+    for (Linear* each : {projections_.output.get(), projections_.value.get(),
+                         projections_.query.get(), projections_.key.get()}) {
+      RETURN_IF_ERROR(each->FinishBackward(step));
+    }
+    return absl::OkStatus();
+  });
 }
 
 absl::Status RankSpaceAttentionBranch::Forward(const Step& step, ConstMatrix x,
@@ -120,18 +165,24 @@ absl::Status RankSpaceAttentionBranch::ForwardToRankSpace(const Step& step,
   RETURN_IF_ERROR(kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
     for (Linear* each : {projections_.query.get(), projections_.key.get(),
                          projections_.value.get(), projections_.output.get()}) {
-      RETURN_IF_ERROR(each->Prepare(step));
+      RETURN_IF_ERROR(each->BeginForward());
     }
-    return FormFactors();
+    return absl::OkStatus();
   }));
-  for (RankSpaceLinear* projection : {&query_, &key_, &value_}) {
-    RETURN_IF_ERROR(projection->Project(0, x));
+  RETURN_IF_ERROR(kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
+    for (RankSpaceLinear* each : {&query_, &key_, &value_}) {
+      RETURN_IF_ERROR(each->Project(0, x));
+    }
+    return absl::OkStatus();
+  }));
+  for (RankSpaceLinear* each : {&query_, &key_, &value_}) {
+    RETURN_IF_ERROR(each->Activate(0, rows));
   }
-  const SavedMemory& saved = *plan_.saved;
+  const SavedMemory& whole = *plan_.memory->whole();
   RETURN_IF_ERROR(plan_.backend->RankSpaceAttention(
       Shape(step), Dropout(step), step.offsets, query_.TWithOnes(0, rows),
-      key_.TWithOnes(0, rows), value_.TWithOnes(0, rows), C(saved.Floats(c_)),
-      E(saved.Floats(e_)), saved.Floats(log_sum_), output_.T(0, rows),
+      key_.TWithOnes(0, rows), value_.TWithOnes(0, rows), C(whole.Floats(c_)),
+      E(whole.Floats(e_)), plan_.saved->Floats(log_sum_), output_.T(0, rows),
       plan_.workspace->Floats(attention_)));
   return output_.Activate(0, rows);
 }
@@ -147,11 +198,10 @@ absl::Status RankSpaceAttentionBranch::Backward(const Step& step, ConstMatrix x,
 absl::Status RankSpaceAttentionBranch::BackwardFromRankSpace(
     const Step& step, const StreamInput& x, ConstMatrix grad_t, Matrix grad_x) {
   const int64_t rows = step.rows();
-
-  const SavedMemory& saved = *plan_.saved;
+  const SavedMemory& whole = *plan_.memory->whole();
   const Workspace& workspace = *plan_.workspace;
-  const Matrix grad_c = C(workspace.Floats(grad_c_));
-  const Matrix grad_e = E(workspace.Floats(grad_e_));
+  const Matrix grad_c = C(plan_.sums->Floats(grad_c_));
+  const Matrix grad_e = E(plan_.sums->Floats(grad_e_));
   // Side by side, or one behind the other.
   const Matrix all(workspace.Floats(grad_t_), rows, ranks_);
   const int64_t next = together_ ? 1 : rows;
@@ -163,72 +213,40 @@ absl::Status RankSpaceAttentionBranch::BackwardFromRankSpace(
   const Matrix grad_v = part(grad_k.data + next * grad_k.cols, value_.rank());
   RETURN_IF_ERROR(plan_.backend->RankSpaceAttentionBackward(
       Shape(step), Dropout(step), step.offsets, query_.TWithOnes(0, rows),
-      key_.TWithOnes(0, rows), value_.TWithOnes(0, rows), C(saved.Floats(c_)),
-      E(saved.Floats(e_)), saved.Floats(log_sum_), grad_t, grad_q, grad_k,
-      grad_v, grad_c, grad_e, workspace.Floats(attention_)));
+      key_.TWithOnes(0, rows), value_.TWithOnes(0, rows), C(whole.Floats(c_)),
+      E(whole.Floats(e_)), plan_.saved->Floats(log_sum_), grad_t, grad_q,
+      grad_k, grad_v, grad_c, grad_e, workspace.Floats(attention_)));
   RETURN_IF_ERROR(query_.BackwardActivate(0, grad_q));
   RETURN_IF_ERROR(key_.BackwardActivate(0, grad_k));
   RETURN_IF_ERROR(value_.BackwardActivate(0, grad_v));
 
-  RETURN_IF_ERROR(kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
-    RETURN_IF_ERROR(OutputGradients(grad_e));
-    RETURN_IF_ERROR(ValueGradients(grad_e));
-    RETURN_IF_ERROR(QueryGradients(grad_c));
-    return KeyGradients(grad_c);
-  }));
-  if (together_) {
-    RETURN_IF_ERROR(ProjectTogether(x, all, grad_x));
-    return FinishTogether(step);
-  }
+  if (together_) return ProjectTogether(x, all, grad_x);
   RETURN_IF_ERROR(value_.BackwardProject(x, grad_v, grad_x));
   RETURN_IF_ERROR(query_.BackwardProject(x, grad_q, grad_x));
-  RETURN_IF_ERROR(key_.BackwardProject(x, grad_k, grad_x));
-  return kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
-    for (Linear* each : {projections_.output.get(), projections_.value.get(),
-                         projections_.query.get(), projections_.key.get()}) {
-      RETURN_IF_ERROR(each->FinishBackward(step));
-    }
-    return absl::OkStatus();
-  });
+  return key_.BackwardProject(x, grad_k, grad_x);
 }
 
 absl::Status RankSpaceAttentionBranch::ProjectTogether(const StreamInput& x,
                                                        ConstMatrix grad_t,
                                                        Matrix grad_x) {
-  kernels::Backend& backend = *plan_.backend;
   const int64_t hidden = plan_.config->hidden;
-  const Matrix a(plan_.workspace->Floats(all_a_), hidden, ranks_);
-  const Matrix grad_a(plan_.workspace->Floats(all_grad_a_), hidden, ranks_);
-  RETURN_IF_ERROR(kernels::RunTogether(&backend, [&]() -> absl::Status {
-    RETURN_IF_ERROR(backend.Fill({grad_a.data, hidden * ranks_}, 0));
-    int64_t first = 0;
-    for (RankSpaceLinear* each : {&query_, &key_, &value_}) {
-      RETURN_IF_ERROR(
-          backend.CopyRows(each->A(), Columns(a, first, each->rank())));
-      first += each->rank();
-    }
-    return absl::OkStatus();
-  }));
-  return backend.ProjectBackward(x.rows, x.gamma, x.beta, grad_t, a, grad_a,
-                                 grad_x, plan_.workspace->Floats(tiles_));
+  const Matrix grad_a(plan_.sums->Floats(all_grad_a_), hidden, ranks_);
+  RETURN_IF_ERROR(plan_.backend->Fill({grad_a.data, hidden * ranks_}, 0));
+  return plan_.backend->ProjectBackward(x.rows, x.gamma, x.beta, grad_t, AllA(),
+                                        grad_a, grad_x,
+                                        plan_.workspace->Floats(tiles_));
 }
 
-absl::Status RankSpaceAttentionBranch::FinishTogether(const Step& step) {
-  kernels::Backend& backend = *plan_.backend;
-  const Matrix grad_a(plan_.workspace->Floats(all_grad_a_),
-                      plan_.config->hidden, ranks_);
-  return kernels::RunTogether(&backend, [&]() -> absl::Status {
-    int64_t first = 0;
-    for (Linear* layer : {projections_.query.get(), projections_.key.get(),
-                          projections_.value.get()}) {
-      RankSpaceLinear* const each = layer->rank_space();
-      RETURN_IF_ERROR(backend.CopyRows(Columns(grad_a, first, each->rank()),
-                                       each->grad_a()));
-      RETURN_IF_ERROR(layer->FinishBackward(step));
-      first += each->rank();
-    }
-    return projections_.output->FinishBackward(step);
-  });
+absl::Status RankSpaceAttentionBranch::SpreadGradA() {
+  const Matrix grad_a(plan_.sums->Floats(all_grad_a_), plan_.config->hidden,
+                      ranks_);
+  int64_t first = 0;
+  for (RankSpaceLinear* each : {&query_, &key_, &value_}) {
+    RETURN_IF_ERROR(plan_.backend->CopyRows(
+        Columns(grad_a, first, each->rank()), each->grad_a()));
+    first += each->rank();
+  }
+  return absl::OkStatus();
 }
 
 // gA_h += B~v_h^T gE_h.

@@ -28,6 +28,8 @@ class RankSpaceAttentionBranch : public Branch, public RankSpaceBranch {
   RankSpaceAttentionBranch(const Plan& plan, int64_t layer,
                            AttentionProjections projections);
 
+  absl::Status Contract(const Step& step) override;
+  absl::Status FinishBackward(const Step& step) override;
   absl::Status Forward(const Step& step, kernels::ConstMatrix x,
                        kernels::Matrix y) override;
   absl::Status Backward(const Step& step, kernels::ConstMatrix x,
@@ -53,6 +55,9 @@ class RankSpaceAttentionBranch : public Branch, public RankSpaceBranch {
   kernels::Matrix C(float* data) const;
   kernels::Matrix E(float* data) const;
   absl::Status FormFactors();
+  // The factors A of queries, keys and values side by side.
+  kernels::Matrix AllA() const;
+  absl::Status GatherA();
   // Gradients of B~ and A from those of C and E.
   absl::Status OutputGradients(kernels::ConstMatrix grad_e);
   absl::Status ValueGradients(kernels::ConstMatrix grad_e);
@@ -63,7 +68,8 @@ class RankSpaceAttentionBranch : public Branch, public RankSpaceBranch {
   absl::Status ProjectTogether(const StreamInput& x,
                                kernels::ConstMatrix grad_t,
                                kernels::Matrix grad_x);
-  absl::Status FinishTogether(const Step& step);
+  // Deals out what ProjectTogether summed up.
+  absl::Status SpreadGradA();
 
   const Plan plan_;
   const int64_t layer_;
@@ -74,9 +80,9 @@ class RankSpaceAttentionBranch : public Branch, public RankSpaceBranch {
   const int64_t ranks_;  // sum over queries, keys and values
   // A device waits for memory and for launches, not for products.
   const bool together_;
-  SavedMemory::Piece log_sum_, c_, e_;
+  SavedMemory::Piece log_sum_, c_, e_, all_a_ = 0;
   Workspace::Piece grad_c_, grad_e_, grad_t_, attention_;
-  Workspace::Piece all_a_ = 0, all_grad_a_ = 0, tiles_ = 0;
+  Workspace::Piece all_grad_a_ = 0, tiles_ = 0;
 };
 
 }  // namespace comera::trainer

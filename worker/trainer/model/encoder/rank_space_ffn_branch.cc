@@ -27,6 +27,16 @@ RankSpaceFfnBranch::RankSpaceFfnBranch(const Plan& plan,
           {plan.max_rows, plan.config->ffn, up_->rank(), down_->rank()}));
 }
 
+absl::Status RankSpaceFfnBranch::Contract(const Step& step) {
+  RETURN_IF_ERROR(up_layer_->Contract(step));
+  return down_layer_->Contract(step);
+}
+
+absl::Status RankSpaceFfnBranch::FinishBackward(const Step& step) {
+  RETURN_IF_ERROR(down_layer_->FinishBackward(step));
+  return up_layer_->FinishBackward(step);
+}
+
 absl::Status RankSpaceFfnBranch::Forward(const Step& step, ConstMatrix x,
                                          Matrix y) {
   RETURN_IF_ERROR(ForwardToRankSpace(step, x));
@@ -36,10 +46,11 @@ absl::Status RankSpaceFfnBranch::Forward(const Step& step, ConstMatrix x,
 absl::Status RankSpaceFfnBranch::ForwardToRankSpace(const Step& step,
                                                     ConstMatrix x) {
   RETURN_IF_ERROR(kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
-    RETURN_IF_ERROR(up_layer_->Prepare(step));
-    return down_layer_->Prepare(step);
+    RETURN_IF_ERROR(up_layer_->BeginForward());
+    return down_layer_->BeginForward();
   }));
   RETURN_IF_ERROR(up_->Project(0, x));
+  RETURN_IF_ERROR(up_->Activate(0, x.rows));
   RETURN_IF_ERROR(plan_.backend->RankSpaceFfn(
       up_->TWithOnes(0, x.rows), up_->BWithBias(), down_->A(),
       down_->T(0, x.rows), plan_.workspace->Floats(workspace_)));
@@ -66,11 +77,7 @@ absl::Status RankSpaceFfnBranch::BackwardFromRankSpace(const Step& step,
       up_->TWithOnes(0, rows), up_->BWithBias(), down_->A(), grad_t, grad_t1,
       up_->grad_b(), down_->grad_a(), plan_.workspace->Floats(workspace_)));
   RETURN_IF_ERROR(up_->BackwardActivate(0, grad_t1));
-  RETURN_IF_ERROR(up_->BackwardProject(x, grad_t1, grad_x));
-  return kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
-    RETURN_IF_ERROR(down_layer_->FinishBackward(step));
-    return up_layer_->FinishBackward(step);
-  });
+  return up_->BackwardProject(x, grad_t1, grad_x);
 }
 
 }  // namespace comera::trainer

@@ -19,6 +19,8 @@ class RankSpaceFfnBranch : public Branch, public RankSpaceBranch {
   RankSpaceFfnBranch(const Plan& plan, std::unique_ptr<Linear> up,
                      std::unique_ptr<Linear> down);
 
+  absl::Status Contract(const Step& step) override;
+  absl::Status FinishBackward(const Step& step) override;
   absl::Status Forward(const Step& step, kernels::ConstMatrix x,
                        kernels::Matrix y) override;
   absl::Status Backward(const Step& step, kernels::ConstMatrix x,

@@ -26,6 +26,12 @@ class ResidualBlock {
                 const std::string& key, uint32_t site,
                 std::unique_ptr<Branch> branch);
 
+  // The branch's (Branch).
+  absl::Status Contract(const Step& step) { return branch_->Contract(step); }
+  absl::Status FinishBackward(const Step& step) {
+    return branch_->FinishBackward(step);
+  }
+
   // stream (rows, hidden): x, then y.
   absl::Status Forward(const Step& step, kernels::Matrix stream);
   // grad holds the gradient of y, then that of x. `scratch` (rows, hidden) is

@@ -112,7 +112,7 @@ absl::Status TiedProjection::SetUp() {
   return absl::OkStatus();
 }
 
-absl::Status TiedProjection::Prepare(const Step& step) {
+absl::Status TiedProjection::Contract(const Step& step) {
   accumulating_ = false;
   if (!expansion_.has_value()) return absl::OkStatus();
   RETURN_IF_ERROR(cores_->Fold(step));

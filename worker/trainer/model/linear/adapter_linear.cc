@@ -62,8 +62,6 @@ LteHeadRun AdapterLinear::RunAt(int64_t first_row, int64_t begin,
   return run;
 }
 
-absl::Status AdapterLinear::Prepare(const Step&) { return absl::OkStatus(); }
-
 absl::Status AdapterLinear::AddProduct(const Step& step, int64_t first_row,
                                        int64_t head, float factor,
                                        ConstMatrix x, Matrix y) {
@@ -151,10 +149,6 @@ absl::Status AdapterLinear::Backward(const Step& step, int64_t first_row,
     }
     row = run.end;
   }
-  return absl::OkStatus();
-}
-
-absl::Status AdapterLinear::FinishBackward(const Step&) {
   return absl::OkStatus();
 }
 

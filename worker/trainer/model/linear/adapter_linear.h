@@ -30,7 +30,6 @@ class AdapterLinear : public Linear {
                 int64_t max_rows, const LteHeadRuns* head_runs);
 
   bool repeats_cheaply() const override { return false; }
-  absl::Status Prepare(const Step& step) override;
   absl::Status Forward(const Step& step, int64_t first_row,
                        kernels::ConstMatrix x, kernels::Matrix y) override;
   absl::Status Repeat(const Step& step, int64_t first_row,
@@ -38,7 +37,6 @@ class AdapterLinear : public Linear {
   absl::Status Backward(const Step& step, int64_t first_row,
                         kernels::ConstMatrix x, kernels::ConstMatrix grad_y,
                         kernels::Matrix grad_x, bool accumulate) override;
-  absl::Status FinishBackward(const Step& step) override;
 
  private:
   // The head of row `begin` of a block, and the row of the block at which its

@@ -33,8 +33,6 @@ Matrix ColaLinear::Scratch(Workspace::Piece piece, int64_t rows) const {
   return Matrix(plan_.workspace->Floats(piece), rows, rank_);
 }
 
-absl::Status ColaLinear::Prepare(const Step&) { return absl::OkStatus(); }
-
 absl::Status ColaLinear::Forward(const Step& step, int64_t first_row,
                                  ConstMatrix x, Matrix y) {
   const ConstMatrix a(step.parameters + a_.offset, inputs_, rank_);
@@ -71,10 +69,6 @@ absl::Status ColaLinear::Backward(const Step& step, int64_t first_row,
                                Matrix(step.Gradient(a_).data, inputs_, rank_)));
   if (grad_x.data == nullptr) return absl::OkStatus();
   return backend.Gemm(false, true, 1, u, a, accumulate ? 1 : 0, grad_x);
-}
-
-absl::Status ColaLinear::FinishBackward(const Step&) {
-  return absl::OkStatus();
 }
 
 }  // namespace comera::trainer

@@ -22,7 +22,6 @@ class ColaLinear : public Linear {
              int64_t max_rows);
 
   bool repeats_cheaply() const override { return true; }
-  absl::Status Prepare(const Step& step) override;
   absl::Status Forward(const Step& step, int64_t first_row,
                        kernels::ConstMatrix x, kernels::Matrix y) override;
   absl::Status Repeat(const Step& step, int64_t first_row,
@@ -30,7 +29,6 @@ class ColaLinear : public Linear {
   absl::Status Backward(const Step& step, int64_t first_row,
                         kernels::ConstMatrix x, kernels::ConstMatrix grad_y,
                         kernels::Matrix grad_x, bool accumulate) override;
-  absl::Status FinishBackward(const Step& step) override;
 
  private:
   kernels::Matrix T(int64_t first_row, int64_t rows) const;

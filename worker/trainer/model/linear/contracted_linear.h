@@ -25,7 +25,7 @@ class ContractedLinear : public Linear {
                    const std::string& scratch);
 
   bool repeats_cheaply() const override { return false; }
-  absl::Status Prepare(const Step& step) override;
+  absl::Status Contract(const Step& step) override;
   absl::Status Forward(const Step& step, int64_t first_row,
                        kernels::ConstMatrix x, kernels::Matrix y) override;
   absl::Status Repeat(const Step& step, int64_t first_row,
@@ -42,7 +42,7 @@ class ContractedLinear : public Linear {
   const kernels::TtContraction contraction_;
   bool accumulating_ = false;  // the groups' gradients hold earlier row blocks
   SavedMemory::Piece kept_, states_;
-  Workspace::Piece grad_groups_, scratch_;
+  Workspace::Piece grad_groups_, scratch_, finish_scratch_;
 };
 
 }  // namespace comera::trainer

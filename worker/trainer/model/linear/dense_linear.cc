@@ -15,8 +15,6 @@ DenseLinear::DenseLinear(const Plan& plan, const std::string& name)
       inputs_(weight_.shape[0]),
       outputs_(weight_.shape[1]) {}
 
-absl::Status DenseLinear::Prepare(const Step&) { return absl::OkStatus(); }
-
 absl::Status DenseLinear::Forward(const Step& step, int64_t, ConstMatrix x,
                                   Matrix y) {
   const ConstMatrix w(step.parameters + weight_.offset, inputs_, outputs_);
@@ -37,10 +35,6 @@ absl::Status DenseLinear::Backward(const Step& step, int64_t, ConstMatrix x,
   if (grad_x.data == nullptr) return absl::OkStatus();
   const ConstMatrix w(step.parameters + weight_.offset, inputs_, outputs_);
   return backend_->Gemm(false, true, 1, grad_y, w, accumulate ? 1 : 0, grad_x);
-}
-
-absl::Status DenseLinear::FinishBackward(const Step&) {
-  return absl::OkStatus();
 }
 
 }  // namespace comera::trainer

@@ -15,7 +15,6 @@ class DenseLinear : public Linear {
   DenseLinear(const Plan& plan, const std::string& name);
 
   bool repeats_cheaply() const override { return false; }
-  absl::Status Prepare(const Step& step) override;
   absl::Status Forward(const Step& step, int64_t first_row,
                        kernels::ConstMatrix x, kernels::Matrix y) override;
   absl::Status Repeat(const Step& step, int64_t first_row,
@@ -23,7 +22,6 @@ class DenseLinear : public Linear {
   absl::Status Backward(const Step& step, int64_t first_row,
                         kernels::ConstMatrix x, kernels::ConstMatrix grad_y,
                         kernels::Matrix grad_x, bool accumulate) override;
-  absl::Status FinishBackward(const Step& step) override;
 
  private:
   kernels::Backend* const backend_;

@@ -33,8 +33,8 @@ FoldedCores::FoldedCores(const Plan& plan, const std::string& layer_name,
   cores_.resize(parts_.size());
   grad_cores_.resize(parts_.size());
   const int64_t bytes = floats * int64_t{sizeof(float)};
-  folded_ = plan.saved->Reserve(layer_name + ".folded", bytes);
-  grad_ = plan.workspace->Reserve(scratch + ".grad_cores", bytes);
+  folded_ = plan.memory->whole()->Reserve(layer_name + ".folded", bytes);
+  grad_ = plan.sums->Reserve(scratch + ".grad_cores", bytes);
 }
 
 absl::Status FoldedCores::Fold(const Step& step) {
@@ -49,7 +49,7 @@ absl::Status FoldedCores::FoldEach(const Step& step) {
       cores_[i] = g;
       continue;
     }
-    float* h = plan_.saved->Floats(folded_) + core.offset;
+    float* h = plan_.memory->whole()->Floats(folded_) + core.offset;
     RETURN_IF_ERROR(plan_.backend->FoldCore(
         ConstMatrix(g, core.rows(), core.cols()), step.Vector(*core.d),
         plan_.config->rank_threshold, Matrix(h, core.rows(), core.cols())));
@@ -60,7 +60,7 @@ absl::Status FoldedCores::FoldEach(const Step& step) {
 
 absl::Span<float* const> FoldedCores::grad_cores() {
   for (size_t i = 0; i < parts_.size(); ++i) {
-    grad_cores_[i] = plan_.workspace->Floats(grad_) + parts_[i].offset;
+    grad_cores_[i] = plan_.sums->Floats(grad_) + parts_[i].offset;
   }
   return grad_cores_;
 }

@@ -15,7 +15,7 @@ namespace comera::trainer {
 // it lies among the parameters.
 class FoldedCores {
  public:
-  // Pieces of the workspace are named after `scratch`.
+  // Pieces of Plan::sums are named after `scratch`.
   FoldedCores(const Plan& plan, const std::string& layer_name,
               const std::string& scratch);
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "common/status_macros.h"
 #include "kernels/tensor.h"
 #include "worker/trainer/model/linear/rank_space_linear.h"
 #include "worker/trainer/model/plan/plan.h"
@@ -12,10 +13,10 @@ namespace comera::trainer {
 
 // Y = X W + bias, with W in some form; the bias may be missing.
 //
-// A step: Prepare, then any number of row blocks, each Forward and later
-// Backward, then FinishBackward. first_row is the block's place among the rows
-// of the step (below max_rows): blocks that go backward must not overlap. x is
-// (rows, inputs), y (rows, outputs).
+// A step: Contract, BeginForward, then any number of row blocks, each Forward
+// and later Backward, then FinishBackward. first_row is the block's place among
+// the rows of the step (below max_rows): blocks that go backward must not
+// overlap. x is (rows, inputs), y (rows, outputs).
 class Linear {
  public:
   virtual ~Linear() = default;
@@ -28,8 +29,17 @@ class Linear {
 
   // Copies to the device what no step changes; called before the first step.
   virtual absl::Status SetUp() { return absl::OkStatus(); }
-  // Computes what does not depend on rows.
-  virtual absl::Status Prepare(const Step& step) = 0;
+  // Computes from the parameters what no row changes; may come before the
+  // phase of the layer's stage. Only operations that may run together
+  // (Backend::BeginTogether).
+  virtual absl::Status Contract(const Step&) { return absl::OkStatus(); }
+  // Readies the layer's memory for the rows of a step.
+  virtual absl::Status BeginForward() { return absl::OkStatus(); }
+  // Both of these.
+  absl::Status Prepare(const Step& step) {
+    RETURN_IF_ERROR(Contract(step));
+    return BeginForward();
+  }
   virtual absl::Status Forward(const Step& step, int64_t first_row,
                                kernels::ConstMatrix x, kernels::Matrix y) = 0;
   // Computes the y of the block's Forward again.
@@ -41,8 +51,9 @@ class Linear {
                                 kernels::ConstMatrix x,
                                 kernels::ConstMatrix grad_y,
                                 kernels::Matrix grad_x, bool accumulate) = 0;
-  // Completes the gradients once all row blocks went backward.
-  virtual absl::Status FinishBackward(const Step& step) = 0;
+  // Completes the gradients once all row blocks went backward; may come after
+  // the phase of the layer's stage. Only operations that may run together.
+  virtual absl::Status FinishBackward(const Step&) { return absl::OkStatus(); }
 };
 
 }  // namespace comera::trainer

@@ -11,8 +11,6 @@ using kernels::Matrix;
 PrunedLinear::PrunedLinear(const Plan& plan, const std::string& name)
     : backend_(plan.backend), bias_(plan, name) {}
 
-absl::Status PrunedLinear::Prepare(const Step&) { return absl::OkStatus(); }
-
 absl::Status PrunedLinear::Forward(const Step& step, int64_t, ConstMatrix,
                                    Matrix y) {
   RETURN_IF_ERROR(backend_->Fill({y.data, y.rows * y.cols}, 0));
@@ -30,10 +28,6 @@ absl::Status PrunedLinear::Backward(const Step& step, int64_t, ConstMatrix,
   RETURN_IF_ERROR(bias_.Backward(step, grad_y));
   if (grad_x.data == nullptr || accumulate) return absl::OkStatus();
   return backend_->Fill({grad_x.data, grad_x.rows * grad_x.cols}, 0);
-}
-
-absl::Status PrunedLinear::FinishBackward(const Step&) {
-  return absl::OkStatus();
 }
 
 }  // namespace comera::trainer

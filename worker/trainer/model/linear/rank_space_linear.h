@@ -27,6 +27,7 @@ namespace comera::trainer {
 //   RankSpaceLinear& up = *layer.rank_space();
 //   layer.Prepare(step);
 //   up.Project(first, x);                    // T = X A, kept
+//   up.Activate(first, rows);                // T~ = [f(T), 1]
 //   ... up.TWithOnes(first, rows), up.BWithBias() ...
 //   up.BeginBackward();                      // before the sums are touched
 //   ... up.grad_b() += T~^T gY; u = gY B^T ...
@@ -41,26 +42,35 @@ class RankSpaceLinear {
   virtual int64_t rank() const = 0;
 
   // The factors A (inputs, r) and B~ (r + 1, outputs), valid after
-  // Linear::Prepare.
+  // Linear::Contract.
   virtual kernels::ConstMatrix A() const = 0;
   virtual kernels::ConstMatrix BWithBias() const = 0;
 
   // T (rows, r), which may be written, and T~ (rows, r + 1), whose last column
-  // Linear::Prepare sets to 1; both have the same stride, of r + 1 or more.
+  // Linear::BeginForward sets to 1; both have the same stride, of r + 1 or
+  // more.
   virtual kernels::Matrix T(int64_t first_row, int64_t rows) const = 0;
   virtual kernels::ConstMatrix TWithOnes(int64_t first_row,
                                          int64_t rows) const = 0;
 
-  // T~ = [f(T), 1], for callers that wrote T.
+  // T~ = [f(T), 1] once T is written, by Project or by the caller.
   virtual absl::Status Activate(int64_t first_row, int64_t rows) = 0;
   // u *= f'(T), for callers that computed gY B^T.
   virtual absl::Status BackwardActivate(int64_t first_row,
                                         kernels::Matrix u) = 0;
 
-  // T = X A, and T~.
+  // T = X A. May run together with other operations.
   virtual absl::Status Project(int64_t first_row, kernels::ConstMatrix x) = 0;
   // Y = T~ B~.
   virtual absl::Status Expand(int64_t first_row, kernels::Matrix y) = 0;
+
+  // T~, B~ and the gradient of B~ with columns and rows behind the bias that
+  // fill vectors of 16 bytes, for products in bfloat16 too: those of B~ are 0,
+  // and their gradients are not used.
+  virtual kernels::ConstMatrix PaddedT(int64_t first_row,
+                                       int64_t rows) const = 0;
+  virtual kernels::ConstMatrix PaddedB() const = 0;
+  virtual kernels::Matrix padded_grad_b() const = 0;
 
   // Zeroes the sums of a backward pass, gA (inputs, r) and gB~ (r + 1,
   // outputs), which row blocks add to and Linear::FinishBackward uses up. A

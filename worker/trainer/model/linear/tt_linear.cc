@@ -2,6 +2,7 @@
 #include "worker/trainer/model/linear/tt_linear.h"
 
 #include <string>
+#include <utility>
 
 #include "common/status_macros.h"
 #include "kernels/together.h"
@@ -22,6 +23,12 @@ int64_t RowStride(int64_t cols) {
   return (cols + kRowFloats - 1) / kRowFloats * kRowFloats;
 }
 
+// The rank-space kernels of a device take lower ranks as they are.
+constexpr int64_t kMostUnpaddedRank = 64;
+bool PadsRank(const kernels::Backend& backend, int64_t rank) {
+  return !backend.in_host_memory() && rank > kMostUnpaddedRank;
+}
+
 int64_t Product(const std::vector<int64_t>& modes) {
   int64_t product = 1;
   for (int64_t mode : modes) product *= mode;
@@ -36,49 +43,58 @@ TtLinear::TtLinear(const Plan& plan, const FactorisableLayer& layer,
     : plan_(plan),
       inputs_(layer.inputs),
       outputs_(layer.outputs),
-      rank_(factorisation.ranks[factorisation.input_modes.size() - 1]),
+      bond_(factorisation.ranks[factorisation.input_modes.size() - 1]),
+      rank_(PadsRank(*plan.backend, bond_) ? RowStride(bond_) : bond_),
       all_outputs_(Product(factorisation.output_modes)),
       max_rows_(max_rows),
       stride_(RowStride(rank_ + 1)),
+      padded_(plan.backend->in_host_memory() ? rank_ + 1 : stride_),
       silu_(factorisation.silu),
       bias_(plan, layer.name),
       cores_(plan, layer.name, scratch) {
   SavedMemory& saved = *plan.saved;
   Workspace& workspace = *plan.workspace;
-  b_ = saved.Reserve(layer.name + ".suffix", (rank_ + 1) * outputs_ * kFloat);
+  Workspace& sums = *plan.sums;
+  b_ = whole().Reserve(layer.name + ".suffix", padded_ * outputs_ * kFloat);
   t_ = saved.Reserve(layer.name + ".t", max_rows * stride_ * kFloat);
   activated_ = silu_ ? saved.Reserve(layer.name + ".activated",
                                      max_rows * stride_ * kFloat)
                      : t_;
-  grad_b_ =
-      workspace.Reserve(scratch + ".grad_b", (rank_ + 1) * outputs_ * kFloat);
+  grad_b_ = sums.Reserve(scratch + ".grad_b", padded_ * outputs_ * kFloat);
   // Shapes were checked with the configuration.
   chain_.emplace(*kernels::TtChain::Create({factorisation.input_modes,
                                             factorisation.output_modes,
                                             factorisation.ranks}));
-  kept_ = saved.Reserve(layer.name + ".products", chain_->kept_size() * kFloat);
+  kept_ =
+      whole().Reserve(layer.name + ".products", chain_->kept_size() * kFloat);
+  const bool filled = rank_ > bond_;
+  a_ = whole().Reserve(layer.name + ".prefix",
+                       filled ? inputs_ * rank_ * kFloat : 0);
+  bond_grad_a_ = sums.Reserve(scratch + ".bond_grad_a",
+                              filled ? inputs_ * bond_ * kFloat : 0);
   u_ = workspace.Reserve("linear.u", max_rows * rank_ * kFloat);
-  grad_a_ = workspace.Reserve(scratch + ".grad_a", inputs_ * rank_ * kFloat);
-  all_grad_b_ = workspace.Reserve(
+  grad_a_ = sums.Reserve(scratch + ".grad_a", inputs_ * rank_ * kFloat);
+  all_grad_b_ = sums.Reserve(
       scratch + ".all_grad_b",
-      all_outputs_ == outputs_ ? 0 : rank_ * all_outputs_ * kFloat);
+      all_outputs_ == outputs_ ? 0 : bond_ * all_outputs_ * kFloat);
   tiles_ = workspace.Reserve(
       "linear.tiles",
       plan.backend->RankSpaceStreamWorkspaceBytes(max_rows, rank_, inputs_));
   chain_scratch_ =
-      workspace.Reserve(scratch + ".chain", chain_->workspace_size() * kFloat);
+      sums.Reserve(scratch + ".chain", 2 * chain_->workspace_size() * kFloat);
 }
 
 ConstMatrix TtLinear::A() const {
-  return chain_->Prefix(cores_.cores(), plan_.saved->Floats(kept_));
+  if (rank_ > bond_) return ConstMatrix(whole().Floats(a_), inputs_, rank_);
+  return chain_->Prefix(cores_.cores(), whole().Floats(kept_));
 }
 
 ConstMatrix TtLinear::B() const {
-  return ConstMatrix(plan_.saved->Floats(b_), rank_, outputs_);
+  return ConstMatrix(whole().Floats(b_), rank_, outputs_);
 }
 
 ConstMatrix TtLinear::BWithBias() const {
-  return ConstMatrix(plan_.saved->Floats(b_), rank_ + 1, outputs_);
+  return ConstMatrix(whole().Floats(b_), rank_ + 1, outputs_);
 }
 
 Matrix TtLinear::Rows(SavedMemory::Piece piece, int64_t first_row,
@@ -101,37 +117,62 @@ Matrix TtLinear::U(int64_t rows) const {
 }
 
 Matrix TtLinear::grad_a() const {
-  return Matrix(plan_.workspace->Floats(grad_a_), inputs_, rank_);
+  return Matrix(plan_.sums->Floats(grad_a_), inputs_, rank_);
 }
 
 Matrix TtLinear::grad_b() const {
-  return Matrix(plan_.workspace->Floats(grad_b_), rank_ + 1, outputs_);
+  return Matrix(plan_.sums->Floats(grad_b_), rank_ + 1, outputs_);
 }
 
-absl::Status TtLinear::Prepare(const Step& step) {
-  return kernels::RunTogether(plan_.backend, [&] { return Contract(step); });
+ConstMatrix TtLinear::PaddedT(int64_t first_row, int64_t rows) const {
+  return ConstMatrix(Rows(activated_, first_row, rows).data, rows, padded_,
+                     stride_);
+}
+
+ConstMatrix TtLinear::PaddedB() const {
+  return ConstMatrix(whole().Floats(b_), padded_, outputs_);
+}
+
+Matrix TtLinear::padded_grad_b() const {
+  return Matrix(plan_.sums->Floats(grad_b_), padded_, outputs_);
 }
 
 absl::Status TtLinear::Contract(const Step& step) {
+  has_grad_a_ = has_grad_b_ = false;
+  return kernels::RunTogether(plan_.backend, [&] { return ToFactors(step); });
+}
+
+absl::Status TtLinear::BeginForward() {
+  // The last column of T~, and its padding; products write the others.
+  return plan_.backend->Fill(
+      {plan_.saved->Floats(activated_), max_rows_ * stride_}, 1);
+}
+
+absl::Status TtLinear::ToFactors(const Step& step) {
   kernels::Backend& backend = *plan_.backend;
-  accumulating_ = false;
-  // The last column of T~; products write the others, and nobody reads the
-  // padding.
-  RETURN_IF_ERROR(
-      backend.Fill({plan_.saved->Floats(activated_), max_rows_ * stride_}, 1));
-  float* b = plan_.saved->Floats(b_);
+  float* b = whole().Floats(b_);
   float* const last_row = b + rank_ * outputs_;
   RETURN_IF_ERROR(bias_.parameter() == nullptr
                       ? backend.Fill({last_row, outputs_}, 0)
                       : backend.Copy(last_row,
                                      step.Vector(*bias_.parameter()).data,
                                      outputs_ * kFloat));
+  RETURN_IF_ERROR(
+      backend.Fill({last_row + outputs_, (padded_ - rank_ - 1) * outputs_}, 0));
   RETURN_IF_ERROR(cores_.Fold(step));
-  float* kept = plan_.saved->Floats(kept_);
+  float* kept = whole().Floats(kept_);
   RETURN_IF_ERROR(chain_->Forward(&backend, cores_.cores(), kept));
-  const ConstMatrix all = chain_->Suffix(cores_.cores(), kept);
-  return backend.CopyRows(ConstMatrix(all.data, rank_, outputs_, all.stride),
-                          Matrix(b, rank_, outputs_));
+  const ConstMatrix suffix = chain_->Suffix(cores_.cores(), kept);
+  RETURN_IF_ERROR(
+      backend.CopyRows(ConstMatrix(suffix.data, bond_, outputs_, suffix.stride),
+                       Matrix(b, bond_, outputs_)));
+  if (rank_ == bond_) return absl::OkStatus();
+  RETURN_IF_ERROR(
+      backend.Fill({b + bond_ * outputs_, (rank_ - bond_) * outputs_}, 0));
+  float* a = whole().Floats(a_);
+  RETURN_IF_ERROR(backend.Fill({a, inputs_ * rank_}, 0));
+  return backend.CopyRows(chain_->Prefix(cores_.cores(), kept),
+                          Matrix(a, inputs_, bond_, rank_));
 }
 
 absl::Status TtLinear::Activate(int64_t first_row, int64_t rows) {
@@ -147,19 +188,18 @@ absl::Status TtLinear::BackwardActivate(int64_t first_row, Matrix u) {
 }
 
 absl::Status TtLinear::Project(int64_t first_row, ConstMatrix x) {
-  RETURN_IF_ERROR(
-      plan_.backend->Gemm(false, false, 1, x, A(), 0, T(first_row, x.rows)));
-  return Activate(first_row, x.rows);
+  return plan_.backend->Gemm(false, false, 1, x, A(), 0, T(first_row, x.rows));
 }
 
 absl::Status TtLinear::Expand(int64_t first_row, Matrix y) {
-  return plan_.backend->Gemm(false, false, 1, TWithOnes(first_row, y.rows),
-                             BWithBias(), 0, y);
+  return plan_.backend->Gemm(false, false, 1, PaddedT(first_row, y.rows),
+                             PaddedB(), 0, y);
 }
 
 absl::Status TtLinear::Forward(const Step&, int64_t first_row, ConstMatrix x,
                                Matrix y) {
   RETURN_IF_ERROR(Project(first_row, x));
+  RETURN_IF_ERROR(Activate(first_row, x.rows));
   return Expand(first_row, y);
 }
 
@@ -169,11 +209,13 @@ absl::Status TtLinear::Repeat(const Step&, int64_t first_row, ConstMatrix,
 }
 
 absl::Status TtLinear::BeginBackward() {
-  if (accumulating_) return absl::OkStatus();
-  accumulating_ = true;
+  if (has_grad_a_ && has_grad_b_) return absl::OkStatus();
   kernels::Backend& backend = *plan_.backend;
   return kernels::RunTogether(&backend, [&]() -> absl::Status {
-    RETURN_IF_ERROR(backend.Fill({grad_b().data, (rank_ + 1) * outputs_}, 0));
+    if (!std::exchange(has_grad_b_, true)) {
+      RETURN_IF_ERROR(backend.Fill({grad_b().data, padded_ * outputs_}, 0));
+    }
+    if (std::exchange(has_grad_a_, true)) return absl::OkStatus();
     return backend.Fill({grad_a().data, inputs_ * rank_}, 0);
   });
 }
@@ -181,9 +223,9 @@ absl::Status TtLinear::BeginBackward() {
 absl::Status TtLinear::BackwardExpand(int64_t first_row, ConstMatrix grad_y,
                                       Matrix u) {
   kernels::Backend& backend = *plan_.backend;
-  RETURN_IF_ERROR(BeginBackward());
-  RETURN_IF_ERROR(backend.Gemm(
-      true, false, 1, TWithOnes(first_row, grad_y.rows), grad_y, 1, grad_b()));
+  const float beta = std::exchange(has_grad_b_, true) ? 1 : 0;
+  RETURN_IF_ERROR(backend.Gemm(true, false, 1, PaddedT(first_row, grad_y.rows),
+                               grad_y, beta, padded_grad_b()));
   RETURN_IF_ERROR(backend.Gemm(false, true, 1, grad_y, B(), 0, u));
   return BackwardActivate(first_row, u);
 }
@@ -191,8 +233,8 @@ absl::Status TtLinear::BackwardExpand(int64_t first_row, ConstMatrix grad_y,
 absl::Status TtLinear::BackwardProject(ConstMatrix x, ConstMatrix u,
                                        Matrix grad_x, bool accumulate) {
   kernels::Backend& backend = *plan_.backend;
-  RETURN_IF_ERROR(BeginBackward());
-  RETURN_IF_ERROR(backend.Gemm(true, false, 1, x, u, 1, grad_a()));
+  const float beta = std::exchange(has_grad_a_, true) ? 1 : 0;
+  RETURN_IF_ERROR(backend.Gemm(true, false, 1, x, u, beta, grad_a()));
   if (grad_x.data == nullptr) return absl::OkStatus();
   return backend.Gemm(false, true, 1, u, A(), accumulate ? 1 : 0, grad_x);
 }
@@ -214,10 +256,13 @@ absl::Status TtLinear::Backward(const Step&, int64_t first_row, ConstMatrix x,
 }
 
 absl::Status TtLinear::FinishBackward(const Step& step) {
-  if (!accumulating_) return absl::OkStatus();  // there were no rows
-  accumulating_ = false;
-  return kernels::RunTogether(plan_.backend,
-                              [&] { return BackwardToCores(step); });
+  // There may have been no rows.
+  if (!has_grad_a_ && !has_grad_b_) return absl::OkStatus();
+  return kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
+    RETURN_IF_ERROR(BeginBackward());
+    has_grad_a_ = has_grad_b_ = false;
+    return BackwardToCores(step);
+  });
 }
 
 absl::Status TtLinear::BackwardToCores(const Step& step) {
@@ -229,21 +274,29 @@ absl::Status TtLinear::BackwardToCores(const Step& step) {
   }
   if (all_outputs_ != outputs_) {
     // Columns that no output uses have no gradient.
-    float* all = plan_.workspace->Floats(all_grad_b_);
-    RETURN_IF_ERROR(backend.Fill({all, rank_ * all_outputs_}, 0));
+    float* all = plan_.sums->Floats(all_grad_b_);
+    RETURN_IF_ERROR(backend.Fill({all, bond_ * all_outputs_}, 0));
     RETURN_IF_ERROR(
-        backend.CopyRows(ConstMatrix(grad_b, rank_, outputs_),
-                         Matrix(all, rank_, outputs_, all_outputs_)));
+        backend.CopyRows(ConstMatrix(grad_b, bond_, outputs_),
+                         Matrix(all, bond_, outputs_, all_outputs_)));
     grad_b = all;
   }
-  const float* kept = plan_.saved->Floats(kept_);
-  float* scratch = plan_.workspace->Floats(chain_scratch_);
+  Matrix grad_a = this->grad_a();
+  if (rank_ > bond_) {
+    const Matrix bond(plan_.sums->Floats(bond_grad_a_), inputs_, bond_);
+    RETURN_IF_ERROR(backend.CopyRows(
+        ConstMatrix(grad_a.data, inputs_, bond_, rank_), bond));
+    grad_a = bond;
+  }
+  const float* kept = whole().Floats(kept_);
+  // Memory for each, so that both run beside each other.
+  float* scratch = plan_.sums->Floats(chain_scratch_);
   const absl::Span<float* const> grad_cores = cores_.grad_cores();
-  RETURN_IF_ERROR(chain_->PrefixBackward(&backend, cores_.cores(), kept,
-                                         grad_a(), grad_cores, scratch));
+  RETURN_IF_ERROR(chain_->PrefixBackward(&backend, cores_.cores(), kept, grad_a,
+                                         grad_cores, scratch));
   RETURN_IF_ERROR(chain_->SuffixBackward(
-      &backend, cores_.cores(), kept, ConstMatrix(grad_b, rank_, all_outputs_),
-      grad_cores, scratch));
+      &backend, cores_.cores(), kept, ConstMatrix(grad_b, bond_, all_outputs_),
+      grad_cores, scratch + chain_->workspace_size()));
   return cores_.Backward(step);
 }
 

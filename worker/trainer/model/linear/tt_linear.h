@@ -29,7 +29,8 @@ class TtLinear : public Linear, public RankSpaceLinear {
            const std::string& scratch);
 
   bool repeats_cheaply() const override { return true; }
-  absl::Status Prepare(const Step& step) override;
+  absl::Status Contract(const Step& step) override;
+  absl::Status BeginForward() override;
   absl::Status Forward(const Step& step, int64_t first_row,
                        kernels::ConstMatrix x, kernels::Matrix y) override;
   absl::Status Repeat(const Step& step, int64_t first_row,
@@ -50,6 +51,9 @@ class TtLinear : public Linear, public RankSpaceLinear {
   absl::Status BackwardActivate(int64_t first_row, kernels::Matrix u) override;
   absl::Status Project(int64_t first_row, kernels::ConstMatrix x) override;
   absl::Status Expand(int64_t first_row, kernels::Matrix y) override;
+  kernels::ConstMatrix PaddedT(int64_t first_row, int64_t rows) const override;
+  kernels::ConstMatrix PaddedB() const override;
+  kernels::Matrix padded_grad_b() const override;
   absl::Status BeginBackward() override;
   kernels::Matrix grad_a() const override;
   kernels::Matrix grad_b() const override;
@@ -67,25 +71,35 @@ class TtLinear : public Linear, public RankSpaceLinear {
   // Rows of a piece, at their stride.
   kernels::Matrix Rows(SavedMemory::Piece piece, int64_t first_row,
                        int64_t rows) const;
+  // Memory of what lasts through all phases.
+  SavedMemory& whole() const { return *plan_.memory->whole(); }
   // Computes A and B~ from the cores.
-  absl::Status Contract(const Step& step);
+  absl::Status ToFactors(const Step& step);
   // Adds the cores' gradients, computed from gA and gB~.
   absl::Status BackwardToCores(const Step& step);
 
   const Plan plan_;
   const int64_t inputs_, outputs_;
-  const int64_t rank_;         // rank of the bond between inputs and outputs
+  const int64_t bond_;  // rank of the bond between inputs and outputs
+  // Columns of A and rows of B: the same, or filled up with zeros where a
+  // device's fast products want sizes that fill vectors of 16 bytes.
+  const int64_t rank_;
   const int64_t all_outputs_;  // product of the output modes, >= outputs_
   const int64_t max_rows_;
   const int64_t stride_;  // between the rows of T, and of T~
+  // Columns of T~ in products: rank + 1, or stride_ on a device, whose fast
+  // products want sizes that fill vectors of 16 bytes.
+  const int64_t padded_;
   const bool silu_;       // f is SiLU; else there is none
   const LayerBias bias_;
   FoldedCores cores_;
   std::optional<kernels::TtChain> chain_;
-  bool accumulating_ = false;  // gA and gB~ were zeroed for this Backward
-  SavedMemory::Piece kept_, b_, t_;
+  // Whether gA and gB~ hold sums of this Backward, or zeros.
+  bool has_grad_a_ = false, has_grad_b_ = false;
+  SavedMemory::Piece kept_, a_, b_, t_;
   SavedMemory::Piece activated_;  // T~ where it is not T's memory
-  Workspace::Piece u_, grad_a_, grad_b_, all_grad_b_, chain_scratch_, tiles_;
+  Workspace::Piece u_, grad_a_, bond_grad_a_, grad_b_, all_grad_b_;
+  Workspace::Piece chain_scratch_, tiles_;
 };
 
 }  // namespace comera::trainer

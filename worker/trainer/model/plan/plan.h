@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -42,20 +43,23 @@ class SavedMemory {
 
 // Scratch memory of one stage: pieces reserved under one name are the same
 // memory, as large as the largest. Contents last only until another layer of
-// the stage runs, and never from one phase to another: stages share memory.
+// the stage runs, and never from one span to another: stages share memory.
 class Workspace {
  public:
   using Piece = kernels::MemoryPlan::Piece;
 
-  Workspace(kernels::MemoryPlan* memory, int forward, int backward)
-      : memory_(memory), forward_(forward), backward_(backward) {}
+  // Without `shared` every piece is memory of its own, whose contents last.
+  Workspace(kernels::MemoryPlan* memory, std::vector<kernels::PhaseSpan> spans,
+            bool shared = true)
+      : memory_(memory), spans_(std::move(spans)), shared_(shared) {}
 
   Piece Reserve(const std::string& name, int64_t bytes);
   float* Floats(Piece piece) const { return memory_->Floats(piece); }
 
  private:
   kernels::MemoryPlan* const memory_;
-  const int forward_, backward_;  // phases
+  const std::vector<kernels::PhaseSpan> spans_;
+  const bool shared_;
   std::map<std::string, Piece> pieces_;
 };
 
@@ -63,11 +67,16 @@ class Workspace {
 // share by lifetime.
 class StepMemory {
  public:
-  StepMemory(kernels::Backend* backend, int stages);
+  // `finish_last`: the layers' FinishBackward follows the backward phases of
+  // all stages, not that of its own.
+  StepMemory(kernels::Backend* backend, int stages, bool finish_last = false);
 
   // Memory that lives from the stage's forward to its backward phase.
   SavedMemory* saved(int stage) { return &saved_[stage]; }
   Workspace* workspace(int stage) { return &workspaces_[stage]; }
+  // Sums over the rows of a step that FinishBackward takes, and its scratch
+  // memory: from the stage's backward phase until FinishBackward.
+  Workspace* sums(int stage) { return &sums_[stage]; }
   // Memory that lives in all phases, and while a batch is set and results are
   // read.
   SavedMemory* whole() { return &whole_; }
@@ -80,7 +89,7 @@ class StepMemory {
  private:
   kernels::MemoryPlan memory_;
   std::vector<SavedMemory> saved_;
-  std::vector<Workspace> workspaces_;
+  std::vector<Workspace> workspaces_, sums_;
   SavedMemory whole_, gradients_;
 };
 
@@ -89,8 +98,9 @@ class StepMemory {
 struct Plan {
   kernels::Backend* backend = nullptr;
   StepMemory* memory = nullptr;
-  SavedMemory* saved = nullptr;  // the stage's, as is the workspace
+  SavedMemory* saved = nullptr;  // the stage's, as are the next two
   Workspace* workspace = nullptr;
+  Workspace* sums = nullptr;
   const ModelConfig* config = nullptr;
   const ModelLayout* layout = nullptr;
   int64_t max_batch = 0;
@@ -105,6 +115,7 @@ struct Plan {
     Plan plan = *this;
     plan.saved = memory->saved(stage);
     plan.workspace = memory->workspace(stage);
+    plan.sums = memory->sums(stage);
     return plan;
   }
 

@@ -14,6 +14,12 @@ class Branch {
  public:
   virtual ~Branch() = default;
 
+  // The layers' Linear::Contract and FinishBackward, and what else needs no
+  // rows: before Forward, and once Backward is done. Only operations that may
+  // run together (Backend::BeginTogether).
+  virtual absl::Status Contract(const Step& step) = 0;
+  virtual absl::Status FinishBackward(const Step& step) = 0;
+
   virtual absl::Status Forward(const Step& step, kernels::ConstMatrix x,
                                kernels::Matrix y) = 0;
   // Takes the values of x that Forward had. grad_x += gradient; grad_x may be

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "kernels/together.h"
 #include "worker/trainer/model/config/model_config.h"
 
 namespace comera::trainer {
@@ -91,11 +92,25 @@ absl::Status HiddenFfnBranch::Activate(const HiddenBlock& block) const {
              : plan_.backend->Gated(f_, block.gate, block.up, block.activated);
 }
 
+absl::Status HiddenFfnBranch::Contract(const Step& step) {
+  if (gate_ != nullptr) RETURN_IF_ERROR(gate_->Contract(step));
+  RETURN_IF_ERROR(up_->Contract(step));
+  return down_->Contract(step);
+}
+
+absl::Status HiddenFfnBranch::FinishBackward(const Step& step) {
+  RETURN_IF_ERROR(down_->FinishBackward(step));
+  if (gate_ != nullptr) RETURN_IF_ERROR(gate_->FinishBackward(step));
+  return up_->FinishBackward(step);
+}
+
 absl::Status HiddenFfnBranch::Forward(const Step& step, ConstMatrix x,
                                       Matrix y) {
-  if (gate_ != nullptr) RETURN_IF_ERROR(gate_->Prepare(step));
-  RETURN_IF_ERROR(up_->Prepare(step));
-  RETURN_IF_ERROR(down_->Prepare(step));
+  RETURN_IF_ERROR(kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
+    if (gate_ != nullptr) RETURN_IF_ERROR(gate_->BeginForward());
+    RETURN_IF_ERROR(up_->BeginForward());
+    return down_->BeginForward();
+  }));
   for (int64_t first = 0; first < x.rows; first += block_rows_) {
     const HiddenBlock block = Block(first, x.rows);
     const ConstMatrix in = RowsOf(x, first, block.count);
@@ -118,9 +133,7 @@ absl::Status HiddenFfnBranch::Backward(const Step& step, ConstMatrix x,
                                   RowsOf(grad_y, first, block.count),
                                   RowsOf(grad_x, first, block.count)));
   }
-  RETURN_IF_ERROR(down_->FinishBackward(step));
-  if (gate_ != nullptr) RETURN_IF_ERROR(gate_->FinishBackward(step));
-  return up_->FinishBackward(step);
+  return absl::OkStatus();
 }
 
 absl::Status HiddenFfnBranch::BlockBackward(const Step& step,

@@ -24,6 +24,8 @@ class HiddenFfnBranch : public Branch {
                   std::unique_ptr<Linear> gate, std::unique_ptr<Linear> up,
                   std::unique_ptr<Linear> down);
 
+  absl::Status Contract(const Step& step) override;
+  absl::Status FinishBackward(const Step& step) override;
   absl::Status Forward(const Step& step, kernels::ConstMatrix x,
                        kernels::Matrix y) override;
   absl::Status Backward(const Step& step, kernels::ConstMatrix x,

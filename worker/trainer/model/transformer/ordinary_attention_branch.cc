@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "kernels/together.h"
 #include "worker/trainer/model/config/dropout_sites.h"
 #include "worker/trainer/model/config/model_config.h"
 
@@ -23,6 +24,7 @@ OrdinaryAttentionBranch::OrdinaryAttentionBranch(
       key_width_(plan.config->key_width()),
       projections_(std::move(projections)) {
   for (int i = 0; i < 3; ++i) keep_ |= !In(i).repeats_cheaply();
+  keep_context_ = keep_ || !plan.backend->in_host_memory();
   const ModelConfig& config = *plan.config;
   const int64_t rows = plan.max_rows;
   const int64_t stream = rows * hidden_ * int64_t{sizeof(float)};
@@ -36,12 +38,12 @@ OrdinaryAttentionBranch::OrdinaryAttentionBranch(
     kept_[i] = save(kParts[i], !keep_ ? 0 : i == 0 ? stream : keys);
   }
   const int64_t sums = rows * config.heads * int64_t{sizeof(float)};
-  kept_context_ = save("context", keep_ ? stream : 0);
-  kept_log_sum_ = save("log_sum", keep_ ? sums : 0);
+  kept_context_ = save("context", keep_context_ ? stream : 0);
+  kept_log_sum_ = save("log_sum", keep_context_ ? sums : 0);
   shared_ = plan.workspace->Reserve("attention.projected",
                                     keep_ ? 0 : stream + 2 * keys);
   shared_log_sum_ =
-      plan.workspace->Reserve("attention.log_sum", keep_ ? 0 : sums);
+      plan.workspace->Reserve("attention.log_sum", keep_context_ ? 0 : sums);
   branch_ = plan.workspace->Reserve("block.branch", stream);
   inner_ = plan.workspace->Reserve("block.inner", 2 * stream + keys);
   attention_ = plan.workspace->Reserve(
@@ -66,14 +68,15 @@ Matrix OrdinaryAttentionBranch::Projected(int part, int64_t rows) const {
 
 Matrix OrdinaryAttentionBranch::Context(int64_t rows) const {
   // Backward later puts the gradient of the keys there.
-  float* data = keep_ ? plan_.saved->Floats(kept_context_)
-                      : plan_.workspace->Floats(inner_) + rows * hidden_;
+  float* data = keep_context_
+                    ? plan_.saved->Floats(kept_context_)
+                    : plan_.workspace->Floats(inner_) + rows * hidden_;
   return Matrix(data, rows, hidden_);
 }
 
 float* OrdinaryAttentionBranch::LogSum() const {
-  return keep_ ? plan_.saved->Floats(kept_log_sum_)
-               : plan_.workspace->Floats(shared_log_sum_);
+  return keep_context_ ? plan_.saved->Floats(kept_log_sum_)
+                       : plan_.workspace->Floats(shared_log_sum_);
 }
 
 AttentionShape OrdinaryAttentionBranch::Shape(int64_t sequences, int64_t tokens,
@@ -109,16 +112,28 @@ absl::Status OrdinaryAttentionBranch::Attend(const Step& step) {
                                   plan_.workspace->Floats(attention_));
 }
 
+absl::Status OrdinaryAttentionBranch::Contract(const Step& step) {
+  for (int i = 0; i < 3; ++i) RETURN_IF_ERROR(In(i).Contract(step));
+  return projections_.output->Contract(step);
+}
+
+absl::Status OrdinaryAttentionBranch::FinishBackward(const Step& step) {
+  RETURN_IF_ERROR(projections_.output->FinishBackward(step));
+  for (int i = 0; i < 3; ++i) RETURN_IF_ERROR(In(i).FinishBackward(step));
+  return absl::OkStatus();
+}
+
 absl::Status OrdinaryAttentionBranch::Forward(const Step& step, ConstMatrix x,
                                               Matrix y) {
   const int64_t rows = step.rows();
+  RETURN_IF_ERROR(kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
+    for (int i = 0; i < 3; ++i) RETURN_IF_ERROR(In(i).BeginForward());
+    return projections_.output->BeginForward();
+  }));
   for (int i = 0; i < 3; ++i) {
-    Linear& projection = In(i);
-    RETURN_IF_ERROR(projection.Prepare(step));
-    RETURN_IF_ERROR(projection.Forward(step, 0, x, Projected(i, rows)));
+    RETURN_IF_ERROR(In(i).Forward(step, 0, x, Projected(i, rows)));
   }
   RETURN_IF_ERROR(Attend(step));
-  RETURN_IF_ERROR(projections_.output->Prepare(step));
   return projections_.output->Forward(step, 0, Context(rows), y);
 }
 
@@ -137,11 +152,12 @@ absl::Status OrdinaryAttentionBranch::Backward(const Step& step, ConstMatrix x,
     for (int i = 0; i < 3; ++i) {
       RETURN_IF_ERROR(In(i).Repeat(step, 0, x, Projected(i, rows)));
     }
-    RETURN_IF_ERROR(Attend(step));
+    RETURN_IF_ERROR(keep_context_ ? Rotate(step, false, Projected(0, rows),
+                                           Projected(1, rows))
+                                  : Attend(step));
   }
   RETURN_IF_ERROR(projections_.output->Backward(step, 0, Context(rows), grad_y,
                                                 grad_context, false));
-  RETURN_IF_ERROR(projections_.output->FinishBackward(step));
   const DropoutKey dropout =
       step.Dropout(plan_.config->dropout, AttentionProbabilityDropout(layer_));
   RETURN_IF_ERROR(plan_.backend->AttentionBackward(
@@ -150,9 +166,7 @@ absl::Status OrdinaryAttentionBranch::Backward(const Step& step, ConstMatrix x,
       grads[1], grads[2], plan_.workspace->Floats(attention_)));
   RETURN_IF_ERROR(Rotate(step, true, grads[0], grads[1]));
   for (int i = 0; i < 3; ++i) {
-    Linear& projection = In(i);
-    RETURN_IF_ERROR(projection.Backward(step, 0, x, grads[i], grad_x, true));
-    RETURN_IF_ERROR(projection.FinishBackward(step));
+    RETURN_IF_ERROR(In(i).Backward(step, 0, x, grads[i], grad_x, true));
   }
   return absl::OkStatus();
 }

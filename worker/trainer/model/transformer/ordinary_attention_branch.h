@@ -20,6 +20,8 @@ class OrdinaryAttentionBranch : public Branch {
   OrdinaryAttentionBranch(const Plan& plan, int64_t layer,
                           AttentionProjections projections);
 
+  absl::Status Contract(const Step& step) override;
+  absl::Status FinishBackward(const Step& step) override;
   absl::Status Forward(const Step& step, kernels::ConstMatrix x,
                        kernels::Matrix y) override;
   absl::Status Backward(const Step& step, kernels::ConstMatrix x,
@@ -49,6 +51,9 @@ class OrdinaryAttentionBranch : public Branch {
   const int64_t hidden_, key_width_;
   const AttentionProjections projections_;
   bool keep_ = false;
+  // Whether at least the context is kept: a device has memory for it, and
+  // attention takes a tenth of a large model's step.
+  bool keep_context_ = false;
   SavedMemory::Piece kept_[3], kept_log_sum_, kept_context_;
   Workspace::Piece shared_, shared_log_sum_, branch_, inner_, attention_;
 };

@@ -19,18 +19,23 @@ class PrunedBranch : public Branch {
       : last_(std::move(last)) {}
 
   bool reads_input() const override { return false; }
+  absl::Status Contract(const Step& step) override {
+    return last_->Contract(step);
+  }
+  absl::Status FinishBackward(const Step& step) override {
+    return last_->FinishBackward(step);
+  }
   absl::Status Forward(const Step& step, kernels::ConstMatrix x,
                        kernels::Matrix y) override {
-    RETURN_IF_ERROR(last_->Prepare(step));
+    RETURN_IF_ERROR(last_->BeginForward());
     return last_->Forward(step, 0, x, y);
   }
   absl::Status Backward(const Step& step, kernels::ConstMatrix x,
                         kernels::ConstMatrix grad_y,
                         kernels::Matrix grad_x) override {
-    RETURN_IF_ERROR(last_->Backward(
-        step, 0, x, grad_y, kernels::Matrix(nullptr, grad_x.rows, grad_x.cols),
-        false));
-    return last_->FinishBackward(step);
+    return last_->Backward(step, 0, x, grad_y,
+                           kernels::Matrix(nullptr, grad_x.rows, grad_x.cols),
+                           false);
   }
 
  private:

@@ -19,8 +19,9 @@ namespace comera::trainer {
 // in place, and so is its gradient. In a backward pass the memory of the stream
 // holds the recomputed input of a half, where that is needed.
 //
-// A step: SetBatch, Forward, and in training the pieces of the backward pass:
-// the halves of the blocks from the last one to 0, then the embedding.
+// A step: SetBatch, Contract, Forward, and in training the pieces of the
+// backward pass: the halves of the blocks from the last one to 0, then the
+// embedding.
 class TransformerBody {
  public:
   virtual ~TransformerBody() = default;
@@ -39,6 +40,8 @@ class TransformerBody {
   // The batch of the last SetBatch, padding included.
   const PackedBatch& packed() const { return rows_.packed(); }
 
+  // Branch::Contract of all halves, before Forward.
+  virtual absl::Status Contract(const Step& step) = 0;
   virtual absl::Status Forward(const Step& step) = 0;
   // The stream after the last block, valid until the first piece of the
   // backward pass.
@@ -49,6 +52,8 @@ class TransformerBody {
   // The attention of block half / 2 where `half` is even, else its feed-forward
   // branch.
   virtual absl::Status BackwardHalf(const Step& step, int half) = 0;
+  // Branch::FinishBackward, at any time after BackwardHalf.
+  virtual absl::Status FinishHalf(const Step& step, int half) = 0;
   virtual absl::Status BackwardEmbedding(const Step& step) = 0;
 
  protected:

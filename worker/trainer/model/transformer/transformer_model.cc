@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "kernels/together.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/head/make_head.h"
 #include "worker/trainer/model/linear/initialise.h"
@@ -30,11 +31,13 @@ TransformerModel::TransformerModel(const ModelConfig& config,
       batch_size_(batch_size),
       layout_(MakeModelLayout(config)),
       blocks_(config, layout_.parameters),
-      memory_(backend, TransformerBody::Stages(config) + 1),
+      finish_last_(!backend->in_host_memory() && !config.gradients_by_block),
+      memory_(backend, TransformerBody::Stages(config) + 1, finish_last_),
       plan_{backend,
             &memory_,
             memory_.saved(0),
             memory_.workspace(0),
+            memory_.sums(0),
             &config_,
             &layout_,
             batch_size,
@@ -83,6 +86,8 @@ absl::Status TransformerModel::Forward(const float* parameters) {
   step_.parameters = parameters;
   float* totals = memory_.whole()->Floats(totals_);
   RETURN_IF_ERROR(plan_.backend->Fill({totals, 3}, 0));
+  RETURN_IF_ERROR(kernels::RunTogether(plan_.backend,
+                                       [&] { return body_->Contract(step_); }));
   RETURN_IF_ERROR(body_->Forward(step_));
   RETURN_IF_ERROR(head_->Forward(step_, body_->output(step_.rows()), totals));
   state_ = step_.train ? State::kBackwardReady : State::kForwardDone;
@@ -108,8 +113,16 @@ absl::Status TransformerModel::Backward(const float* parameters,
   RETURN_IF_ERROR(head_->Backward(step_, body_->grad_output(step_.rows())));
   for (int half = body_->halves(); half-- > 0;) {
     RETURN_IF_ERROR(body_->BackwardHalf(step_, half));
+    if (!finish_last_) RETURN_IF_ERROR(body_->FinishHalf(step_, half));
   }
-  return body_->BackwardEmbedding(step_);
+  RETURN_IF_ERROR(body_->BackwardEmbedding(step_));
+  if (!finish_last_) return absl::OkStatus();
+  return kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
+    for (int half = body_->halves(); half-- > 0;) {
+      RETURN_IF_ERROR(body_->FinishHalf(step_, half));
+    }
+    return absl::OkStatus();
+  });
 }
 
 absl::Status TransformerModel::BackwardByBlock(const float* parameters,
@@ -139,8 +152,10 @@ absl::Status TransformerModel::BackwardByBlock(const float* parameters,
     return head_->Backward(step_, body_->grad_output(step_.rows()));
   }));
   for (int half = body_->halves(); half-- > 0;) {
-    RETURN_IF_ERROR(run(blocks_.half(half),
-                        [&] { return body_->BackwardHalf(step_, half); }));
+    RETURN_IF_ERROR(run(blocks_.half(half), [&]() -> absl::Status {
+      RETURN_IF_ERROR(body_->BackwardHalf(step_, half));
+      return body_->FinishHalf(step_, half);
+    }));
   }
   RETURN_IF_ERROR(run(blocks_.embedding(),
                       [&] { return body_->BackwardEmbedding(step_); }));

@@ -62,6 +62,9 @@ class TransformerModel : public Model {
 
   const ModelConfig config_;
   const int64_t batch_size_;
+  // On a device, the small operations of all layers' FinishBackward run
+  // together after the last backward phase.
+  const bool finish_last_;
   const ModelLayout layout_;
   const GradientBlocks blocks_;
   StepMemory memory_;

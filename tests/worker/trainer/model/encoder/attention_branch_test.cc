@@ -99,10 +99,12 @@ class BranchUnderTest {
     y.assign(rows * hidden, 7);
     grad_x = together ? grad_y : std::vector<float>(rows * hidden, 1);
     const ConstMatrix in(x.data(), rows, hidden);
+    ASSERT_OK(branch->Contract(step));
     ASSERT_OK(branch->Forward(step, in, Matrix(y.data(), rows, hidden)));
     const float* from = together ? grad_x.data() : grad_y.data();
     ASSERT_OK(branch->Backward(step, in, ConstMatrix(from, rows, hidden),
                                Matrix(grad_x.data(), rows, hidden)));
+    ASSERT_OK(branch->FinishBackward(step));
   }
 
  private:

@@ -7,13 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/status_matchers.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/reference/linear.h"
 #include "kernels/reference/rank_space_ffn.h"
+#include "tests/fakes/bf16_backend.h"
 #include "tests/worker/trainer/model/small_models.h"
 #include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/encoder/bf16_ffn_branch.h"
 #include "worker/trainer/model/encoder/make_ffn_branch.h"
 #include "worker/trainer/model/encoder/rank_space_ffn_branch.h"
 #include "worker/trainer/model/linear/make_linear.h"
@@ -26,17 +29,18 @@ namespace {
 using kernels::ConstMatrix;
 using kernels::reference::DoubleMatrix;
 
-enum class Kind { kHidden, kRankSpace, kPlanned };
+enum class Kind { kHidden, kRankSpace, kBf16, kPlanned };
 
 // The FFN of the small model's first layer, on its own, in one of its forms.
 class BranchUnderTest {
  public:
   BranchUnderTest(const ModelConfig& config, Kind kind, int64_t max_rows)
       : config_(config),
-        backend_(kernels::CreateCpuBackend({2, 0})),
-        memory_(backend_.get(), /*stages=*/1),
+        cpu_(kernels::CreateCpuBackend({2, 0})),
+        bf16_(cpu_.get()),
+        memory_(&bf16_, /*stages=*/1),
         layout_(MakeModelLayout(config_)) {
-    plan_.backend = backend_.get();
+    plan_.backend = kind == Kind::kBf16 ? &bf16_ : cpu_.get();
     plan_.memory = &memory_;
     plan_ = plan_.AtStage(0);
     plan_.config = &config_;
@@ -57,6 +61,12 @@ class BranchUnderTest {
       auto first = linear("up"), second = linear("down");
       branch = std::make_unique<RankSpaceFfnBranch>(plan_, std::move(first),
                                                     std::move(second));
+    } else if (kind == Kind::kBf16) {
+      auto first = linear("up"), second = linear("down");
+      EXPECT_TRUE(Bf16FfnBranch::Allowed(plan_, *first, *second));
+      branch =
+          std::make_unique<Bf16FfnBranch>(plan_, 0, kernels::Activation::kGelu,
+                                          std::move(first), std::move(second));
     } else {
       branch = MakeFfnBranch(plan_, 0);
     }
@@ -85,14 +95,17 @@ class BranchUnderTest {
     y.assign(rows * hidden, 7);
     grad_x.assign(rows * hidden, 1);  // accumulated on
     const ConstMatrix in(x.data(), rows, hidden);
+    ASSERT_OK(branch->Contract(step));
     ASSERT_OK(branch->Forward(step, in, {y.data(), rows, hidden}));
     ASSERT_OK(branch->Backward(step, in, {grad_y.data(), rows, hidden},
                                {grad_x.data(), rows, hidden}));
+    ASSERT_OK(branch->FinishBackward(step));
   }
 
  private:
   const ModelConfig config_;
-  std::unique_ptr<kernels::Backend> backend_;
+  std::unique_ptr<kernels::Backend> cpu_;
+  kernels::Bf16Backend bf16_;
   StepMemory memory_;
   ModelLayout layout_;
   Plan plan_;
@@ -111,14 +124,15 @@ std::vector<float> Random(int64_t size, uint32_t seed) {
   return values;
 }
 
-void ExpectClose(const std::vector<float>& got,
-                 const std::vector<float>& want) {
+// Within `tolerance` of the largest.
+void ExpectClose(const std::vector<float>& got, const std::vector<float>& want,
+                 double tolerance = 5e-6) {
   ASSERT_EQ(got.size(), want.size());
   double largest = 0;
   for (float value : want)
     largest = std::max<double>(largest, std::fabs(value));
   for (size_t i = 0; i < want.size(); ++i) {
-    ASSERT_NEAR(got[i], want[i], 5e-6 * largest) << i;
+    ASSERT_NEAR(got[i], want[i], tolerance * largest) << i;
   }
 }
 
@@ -153,6 +167,28 @@ TEST(FfnBranchTest, BothWaysAreTheSameFunctionWithASiluInside) {
   ModelConfig config = Config();
   SetInnerSilu(&config);
   ExpectBothWaysToBeTheSame(config);
+}
+
+TEST(FfnBranchTest, HiddenLayerInBfloat16DiffersByItsRounding) {
+  ModelConfig config = Config();
+  for (const char* part : {"ffn_up", "ffn_down"}) {
+    Factorisation& f =
+        config.layers_by_name.at(absl::StrCat("layers.0.", part));
+    f.ranks[f.input_modes.size() - 1] = 8;
+  }
+  constexpr int64_t kMaxRows = 300;
+  BranchUnderTest floats(config, Kind::kHidden, kMaxRows);
+  BranchUnderTest bf16(config, Kind::kBf16, kMaxRows);
+  for (int64_t rows : {kMaxRows, int64_t{7}}) {
+    const std::vector<float> x = Random(rows * config.hidden, 1);
+    const std::vector<float> grad_y = Random(rows * config.hidden, 2);
+    floats.Run(x, grad_y, rows);
+    bf16.Run(x, grad_y, rows);
+    ExpectClose(bf16.y, floats.y, 2e-2);
+    ExpectClose(bf16.grad_x, floats.grad_x, 2e-2);
+    ExpectClose(bf16.gradients, floats.gradients, 2e-2);
+    EXPECT_NE(bf16.y, floats.y);
+  }
 }
 
 TEST(FfnBranchTest, ForwardIsTheDoubleReference) {
@@ -202,9 +238,11 @@ TEST(FfnBranchTest, GradientMayTakeItsSourcesPlace) {
     step.gradients = together.gradients.data();
     const ConstMatrix in(x.data(), kRows, width);
     std::vector<float> y(kRows * width), grad = grad_y;
+    ASSERT_OK(together.branch->Contract(step));
     ASSERT_OK(together.branch->Forward(step, in, {y.data(), kRows, width}));
     ASSERT_OK(together.branch->Backward(step, in, {grad.data(), kRows, width},
                                         {grad.data(), kRows, width}));
+    ASSERT_OK(together.branch->FinishBackward(step));
     for (size_t i = 0; i < grad.size(); ++i) {
       ASSERT_NEAR(grad[i], grad_y[i] + (apart.grad_x[i] - 1), 1e-4) << i;
     }

@@ -95,6 +95,7 @@ class BlockUnderTest {
     }
     grad = grad_y;
     std::vector<float> scratch(y.size());
+    ASSERT_OK(block_->Contract(step));
     ASSERT_OK(block_->Forward(step, Matrix(y.data(), rows, hidden)));
     const StreamInput out = block_->output(step);
     output.resize(y.size());
@@ -102,6 +103,7 @@ class BlockUnderTest {
                                         {output.data(), rows, hidden}));
     ASSERT_OK(block_->Backward(step, x, Matrix(grad.data(), rows, hidden),
                                Matrix(scratch.data(), rows, hidden)));
+    ASSERT_OK(block_->FinishBackward(step));
   }
 
  private:

@@ -6,10 +6,13 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/status_matchers.h"
 #include "gtest/gtest.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "tests/fakes/forwarding_backend.h"
 #include "tests/worker/trainer/model/layer_harness.h"
 
 namespace comera::trainer {
@@ -65,7 +68,29 @@ struct Case {
   int64_t outputs = 0;  // 0: all
   // Groups of a ContractedLinear; empty: TtLinear.
   std::vector<int> ends = {};
+  bool device = false;  // memory is not the host's
 };
+
+// Plans as for a device, and computes on the host.
+class DeviceBackend : public kernels::ForwardingBackend {
+ public:
+  explicit DeviceBackend(std::unique_ptr<kernels::Backend> cpu)
+      : ForwardingBackend(cpu.get()), cpu_(std::move(cpu)) {}
+  bool in_host_memory() const override { return false; }
+
+ private:
+  absl::Status Call(const std::string&, Operation operation) override {
+    return operation();
+  }
+
+  const std::unique_ptr<kernels::Backend> cpu_;
+};
+
+std::unique_ptr<kernels::Backend> MakeBackend(bool device) {
+  std::unique_ptr<kernels::Backend> cpu = kernels::CreateCpuBackend({1, 0});
+  if (!device) return cpu;
+  return std::make_unique<DeviceBackend>(std::move(cpu));
+}
 
 class TtLinearTest : public ::testing::TestWithParam<Case> {
  protected:
@@ -78,7 +103,8 @@ class TtLinearTest : public ::testing::TestWithParam<Case> {
     outputs_ = GetParam().outputs != 0 ? GetParam().outputs : all_outputs_;
     layer_ =
         GetParam().ends.empty()
-            ? LayerHarness::ForLinear(inputs_, outputs_, f, kThreshold, kRows)
+            ? LayerHarness::ForLinear(inputs_, outputs_, f, kThreshold, kRows,
+                                      MakeBackend(GetParam().device))
             : LayerHarness::ForGroups(inputs_, outputs_, f, kThreshold, kRows,
                                       GetParam().ends);
     std::mt19937 random(5);
@@ -395,6 +421,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"ThreeThree", {{2, 3, 2}, {2, 2, 3}, {2, 4, 4, 4, 2}}, 0},
         Case{"ModesOfOne", {{1, 4, 1}, {1, 3}, {1, 2, 2, 2}}, 0},
         Case{"FewerOutputs", {{3, 2}, {3, 3}, {3, 4, 3}}, 7},
+        // Filled up to 72.
+        Case{"HighRankOnADevice", {{4}, {5}, {67}}, 0, {}, true},
+        Case{"HighRankOnADeviceFewerOutputs",
+             {{4}, {2, 3}, {67, 3}},
+             5,
+             {},
+             true},
         Case{"Dense", {{2, 3, 2}, {2, 2, 3}, {2, 4, 4, 4, 2}}, 0, {6}},
         Case{"CoreByCore",
              {{2, 3, 2}, {2, 2, 3}, {2, 4, 4, 4, 2}},
