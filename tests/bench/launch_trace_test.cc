@@ -65,13 +65,32 @@ void ExpectPlannerCountsLaunches(const LaunchTrace& trace) {
       << trace.predicted_launches << " predicted, " << launches << " made";
 }
 
+// What was measured on an H200 (docs/benchmarks.md, "Predicted and measured").
+TEST(LaunchTraceTest, StepsArePredictedWithinThirtyPercent) {
+  struct Measured {
+    const char* model;
+    int batch;
+    double milliseconds;
+  };
+  for (const Measured& step :
+       {Measured{"six_encoder", 1, 1.71}, Measured{"six_encoder", 32, 3.40},
+        Measured{"six_encoder", 64, 5.29}, Measured{"six_encoder", 128, 8.89},
+        Measured{"codebert_large", 64, 45.2}}) {
+    const LaunchTrace trace = Trace(step.model, step.batch);
+    EXPECT_NEAR(1e3 * trace.predicted_seconds / step.milliseconds, 1, 0.3)
+        << step.model << " " << step.batch << ": "
+        << 1e3 * trace.predicted_seconds << " ms";
+  }
+}
+
 TEST(LaunchTraceTest, SixEncoder) {
   for (const int batch : {1, 32, 128}) {
     SCOPED_TRACE(batch);
     const LaunchTrace trace = Trace("six_encoder", batch);
     ExpectGolden(absl::StrCat("six_encoder_", batch), trace);
     ExpectPlannerCountsLaunches(trace);
-    EXPECT_LE(trace.launches(), 500);
+    // Some 500 when each layer contracted its cores by itself.
+    EXPECT_LE(trace.launches(), 310);
   }
 }
 
@@ -80,8 +99,9 @@ TEST(LaunchTraceTest, CodeBertLarge) {
   ExpectGolden("codebert_large_64", trace);
   ExpectPlannerCountsLaunches(trace);
   // 9,452 when the table was expanded for every chunk of labels and the hidden
-  // layers were in memory 512 rows at a time.
-  EXPECT_LE(trace.launches(), 3800);
+  // layers were in memory 512 rows at a time; 3,784 when each layer contracted
+  // its cores by itself.
+  EXPECT_LE(trace.launches(), 1650);
   EXPECT_EQ(trace.misaligned_products, 0);
   // The table is expanded once, through three bonds, and projected back once:
   // each bond exchanges axes once forward and once back.

@@ -4,10 +4,13 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -18,6 +21,7 @@
 #include "tests/bench/bench_device.h"
 #include "tests/bench/bench_job.h"
 #include "tests/bench/timed_step.h"
+#include "tests/bench/timing_backend.h"
 #include "worker/trainer/planning/calibration.h"
 #include "worker/trainer/process/make_backend.h"
 
@@ -34,6 +38,7 @@ struct Flags {
   std::vector<std::string> overrides;
   std::vector<std::string> modes = {"eager"};
   bool calibrate = false;
+  bool operations = false;
   bool json = false;
 };
 
@@ -75,6 +80,77 @@ nlohmann::ordered_json ToJson(const Flags& flags, const BenchJob& job,
   };
 }
 
+using Times = std::map<std::string, TimingBackend::Times>;
+
+// Operations of one step, the slowest first, beside what the planner predicts.
+nlohmann::ordered_json ToJson(const Times& times, int steps,
+                              const std::map<std::string, double>& predicted) {
+  std::vector<std::pair<std::string, TimingBackend::Times>> rows(times.begin(),
+                                                                 times.end());
+  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return a.second.seconds > b.second.seconds;
+  });
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const auto& [name, each] : rows) {
+    list.push_back({{"name", name},
+                    {"calls", each.calls / steps},
+                    {"seconds", each.seconds / steps}});
+    const auto found = predicted.find(name);
+    if (found != predicted.end()) {
+      list.back()["predicted_seconds"] = found->second;
+    }
+  }
+  return list;
+}
+
+void PrintTable(const char* title, const nlohmann::ordered_json& list) {
+  std::cout << absl::StrFormat("%-32s %6s %10s %10s\n", title, "calls", "ms",
+                               "predicted");
+  for (const auto& each : list) {
+    const double predicted = each.value("predicted_seconds", 0.0);
+    std::cout << absl::StrFormat(
+        "%-32s %6d %10.3f %10s\n", each["name"].get<std::string>(),
+        each["calls"].get<int64_t>(), 1e3 * each["seconds"].get<double>(),
+        predicted > 0 ? absl::StrFormat("%.3f", 1e3 * predicted) : "");
+  }
+  std::cout << "\n";
+}
+
+// Times each operation of a step by itself.
+absl::Status TimeOperations(const Flags& flags, const v1::JobSpec& spec,
+                            StepOptions options, kernels::Backend* backend) {
+  TimingBackend timing(backend, [] {
+    return std::chrono::duration<double>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  });
+  options.graph = false;
+  // The first run loads kernels.
+  RETURN_IF_ERROR(MeasureSteps(spec, options, &timing).status());
+  timing.Clear();
+  options.warm_up = 0;
+  ASSIGN_OR_RETURN(const StepFigures figures,
+                   MeasureSteps(spec, options, &timing));
+  const auto operations =
+      ToJson(timing.operations(), options.steps, figures.predicted_seconds_of);
+  const auto products = ToJson(timing.products(), options.steps, {});
+  if (!flags.json) {
+    PrintTable("operation", operations);
+    PrintTable("product", products);
+    return absl::OkStatus();
+  }
+  std::cout << nlohmann::ordered_json(
+                   {{"model", flags.model},
+                    {"precision", v1::TrainingSpec::Precision_Name(
+                                      spec.training().precision())},
+                    {"batch", spec.training().batch_size()},
+                    {"operations", operations},
+                    {"products", products}})
+                   .dump()
+            << std::endl;
+  return absl::OkStatus();
+}
+
 absl::Status Run(const Flags& flags) {
   absl::StatusOr<BenchJob> job =
       MakeBenchJob(flags.model, flags.method, flags.batch, flags.overrides);
@@ -105,6 +181,9 @@ absl::Status Run(const Flags& flags) {
     const auto speed = trainer::MeasureMachine(backend.get(), machine);
     if (!speed.ok()) return speed.status();
     options.machine = *speed;
+  }
+  if (flags.operations) {
+    return TimeOperations(flags, job->spec, options, backend.get());
   }
   for (const std::string& mode : flags.modes) {
     options.graph = mode == "graph";
@@ -165,6 +244,8 @@ int main(int argc, char** argv) {
   app.add_option("--vocabulary", flags.step.vocabulary,
                  "rows of the word embedding; default: the model's");
   app.add_option("--set", flags.overrides, "field.path=value of the job");
+  app.add_flag("--operations", flags.operations,
+               "time every operation on its own, beside the prediction");
   app.add_flag("--json", flags.json, "one JSON object a line");
   CLI11_PARSE(app, argc, argv);
   const absl::Status status = comera::bench::Run(flags);

@@ -6,11 +6,13 @@
 #include <chrono>
 #include <cmath>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "common/status_macros.h"
+#include "kernels/gpu_cost.h"
 #include "tests/bench/bench_batch.h"
 #include "worker/trainer/describe/described_clicks.h"
 #include "worker/trainer/loop/step_readback.h"
@@ -71,9 +73,13 @@ class Steps {
         options.pad_batches || (options.graph && backend_->has_graphs());
     ScaleRanks(options.rank_scale, &config);
     const int64_t batch_size = spec_.training().batch_size();
-    ASSIGN_OR_RETURN(
-        predicted_seconds_,
-        trainer::PredictStepSeconds(config, batch_size, options.machine));
+    ASSIGN_OR_RETURN(prediction_,
+                     trainer::PredictStep(config, batch_size, options.machine));
+    for (const auto& [work, count] : prediction_.gpu_works) {
+      predicted_seconds_of_[work.first] +=
+          static_cast<double>(count) *
+          kernels::GpuSeconds(work.second, options.machine);
+    }
     ASSIGN_OR_RETURN(
         plan_, trainer::ModelPlan::Create(config, batch_size,
                                           trainer::CreateModel, backend_));
@@ -152,7 +158,8 @@ class Steps {
   }
 
   void Describe(StepFigures* figures) {
-    figures->predicted_step_seconds = predicted_seconds_;
+    figures->predicted_step_seconds = prediction_.seconds();
+    figures->predicted_seconds_of = predicted_seconds_of_;
     figures->tokens = batch_.mask.empty()
                           ? batch_.size
                           : static_cast<int64_t>(std::count(
@@ -216,7 +223,8 @@ class Steps {
   trainer::StepRunner::Shape shape_;
   trainer::Batch batch_;
   double fill_ = 1;
-  double predicted_seconds_ = 0;
+  trainer::StepPrediction prediction_;
+  std::map<std::string, double> predicted_seconds_of_;
 };
 
 }  // namespace

@@ -3,6 +3,8 @@
 #define COMERA_TESTS_BENCH_TIMED_STEP_H_
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -35,6 +37,8 @@ struct StepOptions {
 struct StepFigures {
   double step_seconds = 0;  // forward, backward, optimizer, reading the loss
   double predicted_step_seconds = 0;  // for full sequences
+  // The same on a GPU by operation.
+  std::map<std::string, double> predicted_seconds_of;
   // Times on the host, which only enqueues if there is a device; 0 where steps
   // are replayed.
   double forward_seconds = 0;

@@ -68,6 +68,14 @@ def plan(programs, launcher, python):
         return Program("steps", f"PyTorch {model} batch {batches} {precisions} "
                        f"{mode or 'eager'}", command, seconds)
 
+    def operations(model, batch, precision):
+        return Program(
+            "operations", f"operations of {model[0].split('=')[1]} batch "
+            f"{batch} {precision}",
+            [*start("step"), *model, "--method=comera", f"--batch={batch}",
+             f"--precision={precision}", "--device=cuda", "--steps=3",
+             "--operations", "--json"], 25)
+
     def kernels(precision, only):
         command = [*start("ops"), "--device=cuda", f"--precision={precision}",
                    "--benchmark_format=json", "--benchmark_min_time=0.02",
@@ -79,13 +87,15 @@ def plan(programs, launcher, python):
     todo = [Program("ceilings", "ceilings", start("device_ceilings"), 40)]
     todo += [ours(six, method, batch, "bf16", 25)
              for method in METHODS for batch in BATCHES]
-    todo += [pytorch("six_encoder", batches, "bf16,tf32,fp32", "", 60),
-             pytorch("six_encoder", "32,64,128", "bf16", "default", 120),
-             galore(six, 1, "bf16"),
-             kernels("bf16", "-Peak|Stream|GemmBf16|HiddenFfn"),
-             ours(LARGE, "comera", 64, "bf16", 40),
+    todo += [ours(LARGE, "comera", 64, "bf16", 40),
              ours(LARGE, "dense", 64, "bf16", 40),
-             pytorch("codebert_large", "64", "bf16", "", 40)]
+             pytorch("codebert_large", "64", "bf16", "", 40),
+             pytorch("six_encoder", batches, "bf16,tf32,fp32", "", 60),
+             pytorch("six_encoder", "32,64,128", "bf16", "default", 120),
+             pytorch("codebert_large", "64", "bf16", "default", 90),
+             operations(LARGE, 64, "bf16"), operations(six, 128, "bf16"),
+             galore(six, 1, "bf16"),
+             kernels("bf16", "-Peak|Stream|GemmBf16|HiddenFfn")]
     todo += [ours(six, method, batch, "tf32", 25)
              for method in METHODS for batch in BATCHES]
     todo += [pytorch("six_encoder", "1", "bf16", "reduce-overhead", 60),
@@ -93,8 +103,7 @@ def plan(programs, launcher, python):
              galore(six, 32, "bf16")]
     todo += [ours(six, method, batch, "fp32", 25)
              for method in METHODS for batch in BATCHES]
-    todo += [pytorch("codebert_large", "64", "bf16", "default", 90),
-             kernels("fp32", "Gemm/|RankSpace|Attention"),
+    todo += [kernels("fp32", "Gemm/|RankSpace|Attention"),
              ours(LARGE, "comera", 64, "tf32", 40),
              ours(LARGE, "dense", 64, "tf32", 40),
              pytorch("codebert_large", "64", "tf32", "", 40),
@@ -165,6 +174,8 @@ def add(results, program, rows):
     for row in rows:
         if program.kind == "ceilings":
             results["ceilings"] = row
+        elif program.kind == "operations":
+            results["operations"].append(row)
         elif program.kind == "kernels":
             precision = row.get("context", {}).get("precision", "")
             for each in row.get("benchmarks", []):
@@ -205,7 +216,8 @@ def main():
     os.makedirs(args.out, exist_ok=True)
     end = time.monotonic() + args.seconds
     results = {"started": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
-               "ceilings": {}, "steps": [], "kernels": [], "missing": []}
+               "ceilings": {}, "steps": [], "operations": [], "kernels": [],
+               "missing": []}
     launcher = [args.launcher] if args.launcher else []
     pytorch = has_pytorch(args.python)
     if not pytorch:

@@ -117,6 +117,20 @@ def kernel_table(kernels, ceilings):
                   "TB/s", "of the ceiling"], rows, left=2)
 
 
+def operation_table(row):
+    """The slowest operations of a step, each timed by itself, and the sum."""
+    def cells(name, calls, seconds, predicted):
+        return [name, f"{calls:,}", f"{1e3 * seconds:.2f}",
+                f"{1e3 * predicted:.2f}" if predicted else ""]
+
+    rows = [cells(each["name"], each["calls"], each["seconds"],
+                  each.get("predicted_seconds"))
+            for each in row["operations"][:12]]
+    return table([f"{row['model']}, batch {row['batch']}, "
+                  f"{row['precision'].lower()}", "calls", "ms",
+                  "predicted ms"], rows)
+
+
 def markdown(results):
     """The whole report."""
     ceilings = results["ceilings"]
@@ -142,6 +156,10 @@ def markdown(results):
         parts.append(step_table(steps))
         parts.append("## Targets\n")
         parts.append(target_table(steps))
+    for row in results.get("operations", []):
+        parts.append("## Operations of a step\n\nThe device is idle before and "
+                     "after each, which adds some 10 µs to a call.\n")
+        parts.append(operation_table(row))
     if results["kernels"]:
         parts.append("## Kernels\n\nReplayed from graphs, on one set of "
                      "buffers: what fits into the device's cache may pass the "

@@ -16,6 +16,13 @@ STEP = """#!/usr/bin/env python3
 import json, sys
 flags = dict(a[2:].partition("=")[::2] for a in sys.argv[1:])
 method = flags["method"].upper()
+if "operations" in flags:
+    print(json.dumps({"model": flags["model"], "batch": int(flags["batch"]),
+                      "precision": "BF16", "operations": [
+                          {"name": "Gemm", "calls": 977, "seconds": 0.03,
+                           "predicted_seconds": 0.02},
+                          {"name": "Fill", "calls": 2, "seconds": 1e-5}]}))
+    sys.exit()
 if flags["model"] == "codebert_large":
     sys.exit("out of memory: 7 bytes are left")
 for mode in flags["modes"].split(","):
@@ -110,6 +117,8 @@ class BenchTest(unittest.TestCase):
         self.assertIn("| Gemm/m:8 | bf16 | 2.0 | 400.00 | 50% |  |  |", report)
         self.assertIn("| Gelu/backward:0 | bf16 | 5.0 |  |  | 2.00 | 50% |",
                       report)
+        self.assertIn("| Gemm | 977 | 30.00 | 20.00 |", report)
+        self.assertIn("| Fill | 2 | 0.01 |  |", report)
         self.assertIn("no rows", report)
         why = {each["name"]: each["why"] for each in results["missing"]}
         self.assertEqual(why["codebert_large comera batch 64 bf16"],
