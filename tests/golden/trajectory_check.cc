@@ -29,7 +29,7 @@ constexpr double kLossTolerance = 1e-3;
 constexpr size_t kLeastDecisions = 50;
 constexpr size_t kLeastOfEachKind = 10;
 // Decisions of our own run that must have been comparable with the recorded.
-constexpr size_t kLeastOwnDecisions = 5;
+constexpr size_t kLeastOwnDecisions = 3;
 
 // What training recorded per step.
 struct Trajectory {
