@@ -33,6 +33,7 @@ class TiedProjection : public Linear {
 
   bool repeats_cheaply() const override { return false; }
   absl::Status SetUp() override;
+  // Exchanges axes, so that it may not run together with other operations.
   absl::Status Contract(const Step& step) override;
   absl::Status Forward(const Step& step, int64_t first_row,
                        kernels::ConstMatrix x, kernels::Matrix y) override;
