@@ -28,6 +28,8 @@ View RowsOf(const View& m, int64_t first, int64_t count) {
   return View(m.data + first * m.stride, count, m.cols, m.stride);
 }
 
+uint16_t* Bf16(void* memory) { return static_cast<uint16_t*>(memory); }
+
 }  // namespace
 
 bool Bf16FfnBranch::Allowed(const Plan& plan, Linear& up, Linear& down) {
@@ -64,12 +66,6 @@ Bf16FfnBranch::Bf16FfnBranch(const Plan& plan, int64_t layer,
   u_ =
       plan.workspace->Reserve("ffn.u", block_rows_ * down_.rank() * kBf16Bytes);
 }
-
-namespace {
-
-uint16_t* Bf16(void* memory) { return static_cast<uint16_t*>(memory); }
-
-}  // namespace
 
 template <typename F>
 absl::Status Bf16FfnBranch::ForEachBlock(int64_t rows, F f) const {

@@ -35,7 +35,7 @@ class Linear {
   virtual absl::Status Contract(const Step&) { return absl::OkStatus(); }
   // Readies the layer's memory for the rows of a step.
   virtual absl::Status BeginForward() { return absl::OkStatus(); }
-  // Both of these.
+  // Calls both.
   absl::Status Prepare(const Step& step) {
     RETURN_IF_ERROR(Contract(step));
     return BeginForward();
