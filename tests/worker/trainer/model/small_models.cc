@@ -54,6 +54,24 @@ ModelConfig SmallConfig(v1::ModelSpec::Family family, bool dense) {
   return config;
 }
 
+ModelConfig LargeVocabularyConfig(bool expanded) {
+  ModelConfig config = SmallConfig(v1::ModelSpec::MASKED_LM, true);
+  config.tie_output = true;
+  config.layers = 1;
+  config.vocabulary = 9000;
+  if (!expanded) {
+    config.hidden = 1024;
+    config.heads = 4;
+  }
+  config.layers_by_name.clear();
+  SetLayers(/*dense=*/true, &config);
+  config.layers_by_name["embedding"] = {
+      {21, 20, 22},
+      expanded ? std::vector<int64_t>{3, 2, 2} : std::vector<int64_t>{16, 8, 8},
+      {4, 5}};
+  return config;
+}
+
 ModelConfig SmallDecoder(v1::ModelSpec::Architecture architecture, bool dense) {
   ModelConfig config;
   config.family = v1::ModelSpec::CAUSAL_LM;

@@ -18,8 +18,13 @@ namespace comera::trainer {
 // path, which so few tokens would not get from the planner.
 ModelConfig SmallConfig(v1::ModelSpec::Family family, bool dense = false);
 
-// A decoder of the same size; a LLaMA has one head of keys and values, and its
-// output is untied.
+// A tied masked language model of one dense layer and 9,000 words in TTM form.
+// Their table is expanded as a whole or, in a model 1,024 wide, too large for
+// that.
+ModelConfig LargeVocabularyConfig(bool expanded);
+
+// A decoder of the same size as SmallConfig; a LLaMA has one head of keys and
+// values, and its output is untied.
 ModelConfig SmallDecoder(v1::ModelSpec::Architecture architecture,
                          bool dense = false);
 // Puts the layers of a transformer's configuration as it now is into small

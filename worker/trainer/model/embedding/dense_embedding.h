@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "worker/trainer/model/embedding/table_ids.h"
 #include "worker/trainer/model/embedding/word_embedding.h"
 
 namespace comera::trainer {
@@ -14,23 +15,18 @@ class DenseEmbedding : public WordEmbedding {
   DenseEmbedding(const Plan& plan, const std::string& name, int64_t max_ids);
 
   absl::Status SetIds(absl::Span<const int32_t> ids,
-                      int64_t padded_rows) override;
+                      int64_t padded_rows) override {
+    return ids_.Set(ids, padded_rows);
+  }
   void AppendShape(std::vector<int64_t>*) const override {}
   absl::Status Forward(const Step& step, kernels::Matrix rows) override;
   absl::Status Backward(const Step& step,
                         kernels::ConstMatrix grad_rows) override;
 
  private:
-  kernels::ConstIndices ids() const {
-    return {plan_.saved->Ints(ids_), count_};
-  }
-
-  const Plan plan_;
+  kernels::Backend* const backend_;
   const Parameter& weight_;
-  const int64_t max_ids_;
-  SavedMemory::Piece ids_;
-  std::vector<int32_t> padded_ids_;
-  int64_t count_ = 0;
+  TableIds ids_;
 };
 
 }  // namespace comera::trainer

@@ -3,6 +3,7 @@
 
 #include "worker/trainer/model/config/layer_table.h"
 #include "worker/trainer/model/embedding/dense_embedding.h"
+#include "worker/trainer/model/embedding/expanded_embedding.h"
 #include "worker/trainer/model/embedding/ttm_embedding.h"
 
 namespace comera::trainer {
@@ -15,6 +16,9 @@ std::unique_ptr<WordEmbedding> MakeWordEmbedding(const Plan& plan,
     if (layer.key != key) continue;
     if (f.dense()) {
       return std::make_unique<DenseEmbedding>(plan, layer.name, max_ids);
+    }
+    if (key == "embedding" && plan.table != nullptr) {
+      return std::make_unique<ExpandedEmbedding>(plan, layer.name, max_ids);
     }
     return std::make_unique<TtmEmbedding>(plan, layer.name, f, max_ids);
   }

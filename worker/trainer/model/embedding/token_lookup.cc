@@ -20,7 +20,10 @@ namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 
-const std::vector<int32_t>& DenseTokens(const Plan& plan) {
+// The tokens whose dense rows are looked up apart; an expanded table has them
+// in their places.
+std::vector<int32_t> DenseTokens(const Plan& plan) {
+  if (plan.table != nullptr) return {};
   return plan.config->layers_by_name.at("embedding").dense_tokens;
 }
 

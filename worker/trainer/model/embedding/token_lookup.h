@@ -16,8 +16,9 @@
 namespace comera::trainer {
 
 // Rows of the word embedding (layer "embedding") for the tokens of a batch,
-// looked up once per distinct id. The dense rows of a TTM table, if it has
-// some, are parameters of their own, of which every batch reads all.
+// looked up once per distinct id. The dense rows of a TTM table that is not
+// expanded (Plan::table), if it has some, are parameters of their own, of which
+// every batch reads all.
 class TokenLookup {
  public:
   explicit TokenLookup(const Plan& plan);

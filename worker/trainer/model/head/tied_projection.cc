@@ -24,12 +24,6 @@ constexpr char kEmbedding[] = "embedding";
 // (the contraction of half chains) to be little beside them.
 constexpr int64_t kBlockRows = 4096;
 
-// An expanded table, its gradient and the scratch memory of its expansion are
-// each at most so large.
-constexpr int64_t kMostTableBytes = int64_t{1} << 30;
-
-constexpr int64_t kFloat = sizeof(float);
-
 Matrix Columns(Matrix m, int64_t first, int64_t count) {
   return Matrix(m.data + first, m.rows, count, m.stride);
 }
@@ -52,46 +46,26 @@ TiedProjection::TiedProjection(const Plan& plan)
     weight_ = &plan.At(table + ".weight");
     return;
   }
-  if (form.ranks[0] > 0) PlanExpansion(plan, table, form);
-  block_ = whole() ? vocabulary_ : std::min(kBlockRows, vocabulary_);
-  dense_rows_.emplace(plan, table, form.dense_tokens, block_);
   if (whole()) return;
+  block_ = std::min(kBlockRows, vocabulary_);
+  dense_rows_.emplace(plan, table, form.dense_tokens, block_);
   table_ = std::make_unique<TtmEmbedding>(plan, table, form, block_, blocks());
   const int64_t bytes = block_ * hidden_ * int64_t{sizeof(float)};
   rows_ = plan.workspace->Reserve("head.table_rows", bytes);
   grad_rows_ = plan.workspace->Reserve("head.grad_table_rows", bytes);
 }
 
-void TiedProjection::PlanExpansion(const Plan& plan, const std::string& table,
-                                   const Factorisation& form) {
-  // Shapes were checked with the configuration.
-  kernels::TtmExpansion expansion = *kernels::TtmExpansion::Create(
-      {form.input_modes, form.output_modes, form.ranks});
-  const int64_t bytes = expansion.rows() * hidden_ * kFloat;
-  const bool fits = plan.backend->in_host_memory()
-                        ? expansion.rows() <= kBlockRows
-                        : bytes <= kMostTableBytes;
-  if (!fits) return;
-  expanded_ = plan.saved->Reserve("head.table", bytes);
-  grad_expanded_ = plan.saved->Reserve("head.grad_table", bytes);
-  halves_ =
-      plan.saved->Reserve("head.table_halves", expansion.kept_size() * kFloat);
-  scratch_ = plan.workspace->Reserve("head.table_scratch",
-                                     expansion.scratch_size() * kFloat);
-  cores_.emplace(plan, table, "head.table");
-  expansion_.emplace(std::move(expansion));
-}
-
 ConstMatrix TiedProjection::Table(const Step& step) const {
-  return ConstMatrix(weight_ != nullptr ? step.parameters + weight_->offset
-                                        : plan_.saved->Floats(expanded_),
-                     vocabulary_, hidden_);
+  if (weight_ == nullptr) return plan_.table->rows();
+  return ConstMatrix(step.parameters + weight_->offset, vocabulary_, hidden_);
 }
 
-Matrix TiedProjection::GradTable(const Step& step) const {
-  return Matrix(weight_ != nullptr ? step.Gradient(*weight_).data
-                                   : plan_.saved->Floats(grad_expanded_),
-                vocabulary_, hidden_);
+absl::Status TiedProjection::AddTableGradient(const Step& step, ConstMatrix x,
+                                              ConstMatrix grad_y) {
+  if (weight_ == nullptr) return plan_.table->AddGradient(grad_y, x);
+  return plan_.backend->Gemm(
+      true, false, 1, grad_y, x, 1,
+      Matrix(step.Gradient(*weight_).data, vocabulary_, hidden_));
 }
 
 int64_t TiedProjection::BlockSize(int64_t block) const {
@@ -99,8 +73,8 @@ int64_t TiedProjection::BlockSize(int64_t block) const {
 }
 
 absl::Status TiedProjection::SetUp() {
-  if (dense_rows_.has_value()) RETURN_IF_ERROR(dense_rows_->SetUp());
   if (whole() || set_up_) return absl::OkStatus();
+  RETURN_IF_ERROR(dense_rows_->SetUp());
   std::vector<int32_t> ids;
   for (int64_t block = 0; block < blocks(); ++block) {
     ids.resize(BlockSize(block));
@@ -110,17 +84,6 @@ absl::Status TiedProjection::SetUp() {
   }
   set_up_ = true;
   return absl::OkStatus();
-}
-
-absl::Status TiedProjection::Contract(const Step& step) {
-  accumulating_ = false;
-  if (!expansion_.has_value()) return absl::OkStatus();
-  RETURN_IF_ERROR(cores_->Fold(step));
-  RETURN_IF_ERROR(expansion_->Forward(
-      plan_.backend, cores_->cores(), plan_.saved->Floats(halves_),
-      plan_.workspace->Floats(scratch_), plan_.saved->Floats(expanded_)));
-  return dense_rows_->Put(
-      step, 0, Matrix(plan_.saved->Floats(expanded_), vocabulary_, hidden_));
 }
 
 absl::Status TiedProjection::ComputeRows(const Step& step, int64_t block,
@@ -155,11 +118,7 @@ absl::Status TiedProjection::Backward(const Step& step, int64_t, ConstMatrix x,
   kernels::Backend& backend = *plan_.backend;
   RETURN_IF_ERROR(bias_.Backward(step, grad_y));
   if (whole()) {
-    // A parameter's gradient is added to.
-    const bool add = weight_ != nullptr || accumulating_;
-    accumulating_ = true;
-    RETURN_IF_ERROR(
-        backend.Gemm(true, false, 1, grad_y, x, add ? 1 : 0, GradTable(step)));
+    RETURN_IF_ERROR(AddTableGradient(step, x, grad_y));
     if (grad_x.data == nullptr) return absl::OkStatus();
     return backend.Gemm(false, false, 1, grad_y, Table(step),
                         accumulate ? 1 : 0, grad_x);
@@ -179,22 +138,6 @@ absl::Status TiedProjection::Backward(const Step& step, int64_t, ConstMatrix x,
     RETURN_IF_ERROR(table_->Backward(step, grad_rows));
   }
   return absl::OkStatus();
-}
-
-absl::Status TiedProjection::FinishBackward(const Step& step) {
-  if (!expansion_.has_value() || !accumulating_) return absl::OkStatus();
-  accumulating_ = false;
-  const Matrix grad = GradTable(step);
-  RETURN_IF_ERROR(dense_rows_->MoveGradient(step, 0, grad));
-  // No logit reads the rows behind the vocabulary.
-  RETURN_IF_ERROR(
-      plan_.backend->Fill({grad.data + vocabulary_ * hidden_,
-                           (expansion_->rows() - vocabulary_) * hidden_},
-                          0));
-  RETURN_IF_ERROR(expansion_->Backward(
-      plan_.backend, cores_->cores(), plan_.saved->Floats(halves_), grad.data,
-      cores_->grad_cores(), plan_.workspace->Floats(scratch_)));
-  return cores_->Backward(step);
 }
 
 }  // namespace comera::trainer

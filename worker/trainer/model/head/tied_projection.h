@@ -6,10 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "kernels/contraction/ttm_expansion.h"
 #include "worker/trainer/model/embedding/dense_token_rows.h"
+#include "worker/trainer/model/embedding/expanded_table.h"
 #include "worker/trainer/model/embedding/ttm_embedding.h"
-#include "worker/trainer/model/linear/folded_cores.h"
 #include "worker/trainer/model/linear/layer_bias.h"
 #include "worker/trainer/model/linear/linear.h"
 
@@ -19,22 +18,18 @@ namespace comera::trainer {
 // the parameter head.output.bias, if there is one. E has one set of parameters
 // and its gradient is the sum of both uses.
 //
-// A dense table is used where it lies. A TTM table is expanded as a whole once
-// a step (TtmExpansion), and its gradient projected back once, where there is
-// memory for it: on a device up to kMostTableBytes, in the host's memory as
-// long as it is no larger than a block. Elsewhere rows of the table are
-// computed block by block of the vocabulary for each call, and so are their
-// gradients, so that the table is never in memory as a whole. Its dense rows,
-// if it has some, take the places of those that the cores give. A pruned table
-// without dense rows gives Y = bias.
+// A dense table is used where it lies, and a TTM table that is expanded
+// (Plan::table) as a whole. Of other TTM tables rows are computed block by
+// block of the vocabulary for each call, and so are their gradients, so that
+// the table is never in memory as a whole. Its dense rows, if it has some, take
+// the places of those that the cores give. A pruned table without dense rows
+// gives Y = bias.
 class TiedProjection : public Linear {
  public:
   explicit TiedProjection(const Plan& plan);
 
   bool repeats_cheaply() const override { return false; }
   absl::Status SetUp() override;
-  // Exchanges axes, so that it may not run together with other operations.
-  absl::Status Contract(const Step& step) override;
   absl::Status Forward(const Step& step, int64_t first_row,
                        kernels::ConstMatrix x, kernels::Matrix y) override;
   absl::Status Repeat(const Step& step, int64_t first_row,
@@ -42,16 +37,13 @@ class TiedProjection : public Linear {
   absl::Status Backward(const Step& step, int64_t first_row,
                         kernels::ConstMatrix x, kernels::ConstMatrix grad_y,
                         kernels::Matrix grad_x, bool accumulate) override;
-  absl::Status FinishBackward(const Step& step) override;
 
  private:
   // E as a whole: dense, or expanded.
-  bool whole() const { return weight_ != nullptr || expansion_.has_value(); }
+  bool whole() const { return weight_ != nullptr || plan_.table != nullptr; }
   kernels::ConstMatrix Table(const Step& step) const;
-  // The gradient of E: the parameter's, or that of the expanded table.
-  kernels::Matrix GradTable(const Step& step) const;
-  void PlanExpansion(const Plan& plan, const std::string& table,
-                     const Factorisation& form);
+  absl::Status AddTableGradient(const Step& step, kernels::ConstMatrix x,
+                                kernels::ConstMatrix grad_y);
 
   int64_t blocks() const { return (vocabulary_ + block_ - 1) / block_; }
   int64_t BlockSize(int64_t block) const;
@@ -63,16 +55,9 @@ class TiedProjection : public Linear {
   const int64_t vocabulary_, hidden_;
   const LayerBias bias_;
   const Parameter* weight_ = nullptr;  // dense only
-  // Members of a table that is expanded as a whole only.
-  std::optional<kernels::TtmExpansion> expansion_;
-  std::optional<FoldedCores> cores_;
-  bool accumulating_ = false;  // the table's gradient holds earlier calls'
-  SavedMemory::Piece expanded_, grad_expanded_, halves_;
-  Workspace::Piece scratch_;
-  // Members of a TTM table. A block of one that is expanded is all of it.
+  // Members of a table that is computed block by block only.
   int64_t block_ = 0;  // rows
   std::optional<DenseTokenRows> dense_rows_;
-  // Members of a TTM table that is computed block by block only.
   std::unique_ptr<TtmEmbedding> table_;  // every block a set of ids
   bool set_up_ = false;
   Workspace::Piece rows_, grad_rows_;

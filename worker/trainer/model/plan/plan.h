@@ -18,6 +18,8 @@
 
 namespace comera::trainer {
 
+class ExpandedTable;
+
 // A step runs the stages of a model forward, 0 to stages - 1, and then back.
 // Stage i is phase i of the memory's schedule, and 2 stages - 1 - i going back.
 
@@ -109,6 +111,9 @@ struct Plan {
   // Sequences of a batch, padding included: samples of an encoder, documents of
   // a decoder, of which every token may be one.
   int64_t max_sequences = 0;
+
+  // The word table that input and output share; null where it is not expanded.
+  ExpandedTable* table = nullptr;
 
   // The same plan for the layers of another stage.
   Plan AtStage(int stage) const {

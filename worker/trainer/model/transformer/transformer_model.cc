@@ -29,23 +29,29 @@ TransformerModel::TransformerModel(const ModelConfig& config,
                                    const MakeBody& make_body)
     : config_(config),
       batch_size_(batch_size),
+      finish_last_(!backend->in_host_memory() && !config.gradients_by_block),
       layout_(MakeModelLayout(config)),
       blocks_(config, layout_.parameters),
-      finish_last_(!backend->in_host_memory() && !config.gradients_by_block),
       memory_(backend, TransformerBody::Stages(config) + 1, finish_last_),
-      plan_{backend,
-            &memory_,
-            memory_.saved(0),
-            memory_.workspace(0),
-            memory_.sums(0),
-            &config_,
-            &layout_,
-            batch_size,
-            batch_size * config.length,
-            MaxSequences(config, batch_size)},
+      plan_(MakePlan(backend)),
       totals_(memory_.whole()->Reserve("totals", 3 * sizeof(float))),
       body_(make_body(plan_)),
       head_(MakeHead(plan_.AtStage(TransformerBody::Stages(config)))) {}
+
+Plan TransformerModel::MakePlan(kernels::Backend* backend) {
+  Plan plan;
+  plan.backend = backend;
+  plan.memory = &memory_;
+  plan.config = &config_;
+  plan.layout = &layout_;
+  plan.max_batch = batch_size_;
+  plan.max_rows = batch_size_ * config_.length;
+  plan.max_sequences = MaxSequences(config_, batch_size_);
+  plan = plan.AtStage(0);
+  table_ = ExpandedTable::Create(plan);
+  plan.table = table_.get();
+  return plan;
+}
 
 absl::Status TransformerModel::Allocate() { return memory_.Commit(); }
 
@@ -68,6 +74,7 @@ absl::Status TransformerModel::SetBatch(const Batch& batch, bool train,
   step_.train = train;
   step_.padded = train && config_.pad_batches;
   step_.state = state;
+  if (table_ != nullptr) RETURN_IF_ERROR(table_->SetUp());
   RETURN_IF_ERROR(body_->SetBatch(batch, &step_));
   RETURN_IF_ERROR(head_->SetBatch(batch, body_->packed(), step_.padded));
   state_ = State::kBatchSet;
@@ -88,6 +95,7 @@ absl::Status TransformerModel::Forward(const float* parameters) {
   RETURN_IF_ERROR(plan_.backend->Fill({totals, 3}, 0));
   RETURN_IF_ERROR(kernels::RunTogether(plan_.backend,
                                        [&] { return body_->Contract(step_); }));
+  if (table_ != nullptr) RETURN_IF_ERROR(table_->Expand(step_));
   RETURN_IF_ERROR(body_->Forward(step_));
   RETURN_IF_ERROR(head_->Forward(step_, body_->output(step_.rows()), totals));
   state_ = step_.train ? State::kBackwardReady : State::kForwardDone;
@@ -104,6 +112,11 @@ absl::Status TransformerModel::BeginBackward(const float* parameters) {
   return absl::OkStatus();
 }
 
+absl::Status TransformerModel::BackwardEmbedding() {
+  RETURN_IF_ERROR(body_->BackwardEmbedding(step_));
+  return table_ == nullptr ? absl::OkStatus() : table_->FinishBackward(step_);
+}
+
 absl::Status TransformerModel::Backward(const float* parameters,
                                         float* gradients) {
   RETURN_IF_ERROR(BeginBackward(parameters));
@@ -115,7 +128,7 @@ absl::Status TransformerModel::Backward(const float* parameters,
     RETURN_IF_ERROR(body_->BackwardHalf(step_, half));
     if (!finish_last_) RETURN_IF_ERROR(body_->FinishHalf(step_, half));
   }
-  RETURN_IF_ERROR(body_->BackwardEmbedding(step_));
+  RETURN_IF_ERROR(BackwardEmbedding());
   if (!finish_last_) return absl::OkStatus();
   return kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
     for (int half = body_->halves(); half-- > 0;) {
@@ -157,8 +170,8 @@ absl::Status TransformerModel::BackwardByBlock(const float* parameters,
       return body_->FinishHalf(step_, half);
     }));
   }
-  RETURN_IF_ERROR(run(blocks_.embedding(),
-                      [&] { return body_->BackwardEmbedding(step_); }));
+  RETURN_IF_ERROR(
+      run(blocks_.embedding(), [&] { return BackwardEmbedding(); }));
   return kept.size > 0 ? done(blocks_.kept(), kept) : absl::OkStatus();
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/embedding/expanded_table.h"
 #include "worker/trainer/model/head/head.h"
 #include "worker/trainer/model/interface/model.h"
 #include "worker/trainer/model/plan/gradient_blocks.h"
@@ -57,8 +58,12 @@ class TransformerModel : public Model {
     kBackwardDone
   };
 
+  // For stage 0.
+  Plan MakePlan(kernels::Backend* backend);
   // Checks that a Backward may follow, and keeps the parameters.
   absl::Status BeginBackward(const float* parameters);
+  // The last piece of the backward pass over the stages.
+  absl::Status BackwardEmbedding();
 
   const ModelConfig config_;
   const int64_t batch_size_;
@@ -68,7 +73,8 @@ class TransformerModel : public Model {
   const ModelLayout layout_;
   const GradientBlocks blocks_;
   StepMemory memory_;
-  const Plan plan_;  // for stage 0
+  std::unique_ptr<ExpandedTable> table_;  // Plan::table
+  const Plan plan_;
   const SavedMemory::Piece totals_;
   const std::unique_ptr<TransformerBody> body_;
   const std::unique_ptr<Head> head_;

@@ -7,7 +7,6 @@
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/model/gradient_check.h"
 #include "tests/worker/trainer/model/small_models.h"
-#include "worker/trainer/model/config/layer_table.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/plan/model_layout.h"
 #include "worker/trainer/model/plan/model_size.h"
@@ -44,31 +43,27 @@ TEST(DenseTokensTest, GradientsAgreeWithFiniteDifferences) {
   }
 }
 
-// A table whose rows are computed in blocks of 4,096, the last one not full.
-TEST(DenseTokensTest, BlocksOfALargeVocabulary) {
-  ModelConfig config = SmallConfig(v1::ModelSpec::MASKED_LM, true);
-  config.tie_output = true;
-  config.layers = 1;
-  config.vocabulary = 9000;
-  config.layers_by_name.clear();
-  for (const FactorisableLayer& layer : FactorisableLayers(config)) {
-    config.layers_by_name[layer.key] = {};
-  }
-  Factorisation& words = config.layers_by_name["embedding"];
-  words = {{21, 20, 22}, {3, 2, 2}, {4, 5}};
-  words.dense_tokens = {5, 4095, 4096, 8999};
-  TestModel m(config, 4);
-  EnlargeWeights(m);
-  Batch batch = RandomBatch(m.config, 4, 7, 1, 1);
-  batch.ids[0] = 4096;
-  batch.labels[0] = 8999;
-  ExpectGradientsAreDerivatives(m, batch);
-  const Parameter& rows = At(m, kRows);
-  for (int64_t token = 0; token < 4; ++token) {
-    const auto row = m.gradients.begin() + rows.offset + token * config.hidden;
-    EXPECT_TRUE(std::any_of(row, row + config.hidden, [](float g) {
-      return g != 0;
-    })) << words.dense_tokens[token];
+// A table that is expanded, and one whose rows are computed in blocks of 4,096,
+// the last one not full.
+TEST(DenseTokensTest, ALargeVocabularyAsAWholeAndInBlocks) {
+  for (const bool expanded : {true, false}) {
+    ModelConfig config = LargeVocabularyConfig(expanded);
+    const Ids tokens = {5, 4095, 4096, 8999};
+    config.layers_by_name["embedding"].dense_tokens = tokens;
+    TestModel m(config, 4);
+    if (expanded) EnlargeWeights(m);
+    Batch batch = RandomBatch(m.config, 4, 7, 1, 1);
+    batch.ids[0] = 4096;
+    batch.labels[0] = 8999;
+    ExpectGradientsAreDerivatives(m, batch);
+    const Parameter& rows = At(m, kRows);
+    for (int64_t token = 0; token < 4; ++token) {
+      const auto row =
+          m.gradients.begin() + rows.offset + token * config.hidden;
+      EXPECT_TRUE(std::any_of(row, row + config.hidden, [](float g) {
+        return g != 0;
+      })) << tokens[token];
+    }
   }
 }
 

@@ -7,7 +7,6 @@
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/model/gradient_check.h"
 #include "tests/worker/trainer/model/small_models.h"
-#include "worker/trainer/model/config/layer_table.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/plan/model_size.h"
 #include "worker/trainer/model/weights/export.h"
@@ -20,19 +19,6 @@ ModelConfig TiedConfig(bool dense) {
   ModelConfig config = SmallConfig(v1::ModelSpec::MASKED_LM, dense);
   config.tie_output = true;
   config.layers_by_name.erase("output");
-  return config;
-}
-
-// A vocabulary of several blocks, the last not full; few parameters.
-ModelConfig LargeVocabularyConfig() {
-  ModelConfig config = TiedConfig(true);
-  config.layers = 1;
-  config.vocabulary = 9000;
-  config.layers_by_name.clear();
-  for (const FactorisableLayer& layer : FactorisableLayers(config)) {
-    config.layers_by_name[layer.key] = {};
-  }
-  config.layers_by_name["embedding"] = {{21, 20, 22}, {3, 2, 2}, {4, 5}};
   return config;
 }
 
@@ -82,10 +68,12 @@ TEST(TiedOutputTest, TtmGradientsAgreeWithFiniteDifferences) {
   ExpectGradientsAreDerivatives(m, RandomBatch(m.config, 4, 7, 1, 1));
 }
 
-TEST(TiedOutputTest, BlocksOfALargeVocabulary) {
-  TestModel m(LargeVocabularyConfig(), 4);
-  EnlargeWeights(m);
-  ExpectGradientsAreDerivatives(m, RandomBatch(m.config, 4, 7, 1, 1));
+TEST(TiedOutputTest, ALargeVocabularyAsAWholeAndInBlocks) {
+  for (const bool expanded : {true, false}) {
+    TestModel m(LargeVocabularyConfig(expanded), 4);
+    if (expanded) EnlargeWeights(m);
+    ExpectGradientsAreDerivatives(m, RandomBatch(m.config, 4, 7, 1, 1));
+  }
 }
 
 // The table that tokens are looked up in is the one of the logits: a dense
