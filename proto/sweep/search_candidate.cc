@@ -90,6 +90,10 @@ v1::SweepPoint ToPoint(const SearchCandidate& candidate,
     AddField("model.tie_output", "true", &point);
     absl::StrAppend(&label, " output=tied");
   }
+  if (candidate.dense_attention) {
+    AddField("compression.attention.dense", "true", &point);
+    absl::StrAppend(&label, " attention=dense");
+  }
   if (candidate.dense_tokens > 0) {
     AddField("compression.embedding.dense_tokens",
              absl::StrCat(candidate.dense_tokens), &point);
@@ -130,6 +134,9 @@ v1::JobSpec SizedJob(const SearchCandidate& candidate, const v1::JobSpec& job) {
     SetWidth(candidate.width, &model);
   }
   if (candidate.tied) model.set_tie_output(true);
+  if (candidate.dense_attention) {
+    spec.mutable_compression()->mutable_attention()->set_dense(true);
+  }
   if (candidate.dense_tokens > 0) {
     spec.mutable_compression()->mutable_embedding()->set_dense_tokens(
         candidate.dense_tokens);
@@ -150,6 +157,10 @@ v1::OptimizerSpec UsualOptimizer(Method::Method method, v1::JobSpec job) {
 bool LeavesDenseTokens(const v1::JobSpec& job) {
   const v1::LayerCompression& embedding = job.compression().embedding();
   return !embedding.dense() && !embedding.has_dense_tokens();
+}
+
+bool LeavesAttention(const v1::JobSpec& job) {
+  return !job.compression().has_attention();
 }
 
 }  // namespace comera

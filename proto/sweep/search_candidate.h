@@ -36,6 +36,8 @@ struct SearchCandidate {
   bool tied = false;
   // The field of compression.embedding; 0: the job's own value.
   int64_t dense_tokens = 0;
+  // Whether attention has dense layers beside tensor trains in the rest.
+  bool dense_attention = false;
   SearchRates rates;
 };
 
@@ -52,8 +54,10 @@ v1::JobSpec SizedJob(const SearchCandidate& candidate, const v1::JobSpec& job);
 v1::OptimizerSpec UsualOptimizer(v1::CompressionSpec::Method method,
                                  v1::JobSpec job);
 
-// Whether the job leaves it to the search which tokens have dense rows.
+// Whether the job leaves it to the search which tokens have dense rows, and
+// whether attention is dense.
 bool LeavesDenseTokens(const v1::JobSpec& job);
+bool LeavesAttention(const v1::JobSpec& job);
 
 }  // namespace comera
 

@@ -19,6 +19,7 @@ int64_t RankOf(const v1::JobSpec& spec) {
     case Method::COMERA: {
       const v1::LayerCompression& layer =
           spec.model().family() == v1::ModelSpec::DLRM ? c.table()
+          : c.attention().dense()                      ? c.ffn_up()
                                                        : c.attention();
       return layer.ranks_size() == 1 ? layer.ranks(0) : 0;
     }
@@ -95,6 +96,9 @@ std::vector<SearchCandidate> LearnedCandidates(
     if (candidate.method == Method::COMERA && LeavesDenseTokens(job)) {
       candidate.dense_tokens =
           run->spec.compression().embedding().dense_tokens();
+    }
+    if (candidate.method == Method::COMERA && LeavesAttention(job)) {
+      candidate.dense_attention = run->spec.compression().attention().dense();
     }
     if (!own_rates) candidate.rates = RatesOf(run->spec);
     if (candidate.method == Method::COMERA && target.parameters == 0) {

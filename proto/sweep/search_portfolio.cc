@@ -34,6 +34,14 @@ constexpr double kSecondCoreRate = 2;
 constexpr int64_t kVocabularyPerDenseToken = 16;
 constexpr int64_t kSizePerDenseRows = 4;
 constexpr int64_t kLeastDenseTokens = 16;
+// Masked language models of tensor trains learn to copy from the context sooner
+// with dense attention and a dense row for kCopyingRows of the tokens, trained
+// at kCopyingRowRate (docs/outcomes.md). They are tried where what is dense
+// takes at most kMostDenseShare of the target size.
+constexpr double kCopyingRows = 3.0 / 16;
+constexpr double kCopyingRowRate = 3e-3;
+constexpr int64_t kCopyingRank = 32;
+constexpr double kMostDenseShare = 0.75;
 
 // Chooses candidates for one job.
 class Portfolio {
@@ -130,11 +138,38 @@ class Portfolio {
     }
   }
 
+  // Adds the candidate with dense attention, if it means something and may be
+  // small enough.
+  void AddCopying(std::vector<Candidate>* all) const {
+    Candidate candidate;
+    candidate.method = Method::COMERA;
+    candidate.width = Width();
+    candidate.rank = kCopyingRank;
+    candidate.tied = true;
+    candidate.dense_attention = true;
+    candidate.dense_tokens = static_cast<int64_t>(
+        kCopyingRows * job_.data().tokenizer().train_vocabulary_size());
+    if (job_.model().family() != v1::ModelSpec::MASKED_LM ||
+        candidate.dense_tokens < kLeastDenseTokens ||
+        !LeavesDenseTokens(job_) || !LeavesAttention(job_) ||
+        SmallestModelParameters(SizedJob(candidate, job_)) >
+            kMostDenseShare * static_cast<double>(target_.parameters)) {
+      return;
+    }
+    if (!own_rates_) {
+      const v1::OptimizerSpec usual = UsualOptimizer(Method::COMERA, job_);
+      candidate.rates = {usual.kind(), usual.learning_rate_cores(),
+                         usual.learning_rate_other(), kCopyingRowRate};
+    }
+    all->push_back(candidate);
+  }
+
   std::vector<Candidate> Comera() const {
     std::vector<Candidate> all;
     // Language models learn better with a tied output at equal sizes.
     const bool ties = HasOutputLayer(job_.model());
     AddComera(Width(), 16, ties, &all);
+    AddCopying(&all);
     AddComera(Width(), 32, ties, &all);
     if (ties) AddComera(Width(), 16, false, &all);
     AddComera(Width() / 2, 16, ties, &all);

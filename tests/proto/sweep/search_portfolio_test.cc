@@ -220,6 +220,41 @@ TEST(SearchPortfolioTest, TiedDecodersOfTensorTrainsHaveDenseTokens) {
   }
 }
 
+TEST(SearchPortfolioTest, MaskedModelsAreTriedWithDenseAttention) {
+  constexpr char kLabel[] =
+      "method=comera width=64 rank=32 output=tied attention=dense "
+      "dense_tokens=600 rate=0.01\n";
+  v1::SweepSpec spec = Search(0, 150000);
+  spec.mutable_job()
+      ->mutable_data()
+      ->mutable_tokenizer()
+      ->set_train_vocabulary_size(3200);
+  spec.mutable_job()->clear_optimizer();
+  const SweepPlan plan = Plan(spec);
+  EXPECT_THAT(Labels(plan), HasSubstr(kLabel));
+  for (const SweepPlan::Run& run : plan.runs) {
+    const v1::JobSpec job = SpecOf(plan, run);
+    const bool dense = job.compression().attention().dense();
+    EXPECT_EQ(dense, absl::StrCat(run.label, "\n") == kLabel);
+    if (!dense) continue;
+    EXPECT_EQ(job.optimizer().kind(), v1::OptimizerSpec::MUON);
+    EXPECT_EQ(job.optimizer().learning_rate_tables(), 3e-3);
+  }
+  // What is dense would take too much of it.
+  v1::SweepSpec small = spec;
+  small.mutable_job()
+      ->mutable_objective()
+      ->mutable_late()
+      ->set_target_parameters(70000);
+  EXPECT_THAT(Labels(Plan(small)), Not(HasSubstr("attention=dense")));
+  v1::SweepSpec given = spec;
+  given.mutable_job()->mutable_compression()->mutable_attention()->add_ranks(8);
+  EXPECT_THAT(Labels(Plan(given)), Not(HasSubstr("attention=dense")));
+  v1::SweepSpec decoder = DecoderSearch(v1::ModelSpec::LLAMA, 150000);
+  *decoder.mutable_job()->mutable_data() = spec.job().data();
+  EXPECT_THAT(Labels(Plan(decoder)), Not(HasSubstr("attention=dense")));
+}
+
 TEST(SearchPortfolioTest, AJobWithoutAWidthIsRefused) {
   for (auto architecture : {v1::ModelSpec::LLAMA, v1::ModelSpec::GPT2}) {
     for (int hidden : {0, 1}) {
@@ -330,6 +365,28 @@ TEST(SearchPortfolioTest, WhatFinishedJobsFoundBestComesFirst) {
   spec.mutable_search()->set_use_history(false);
   chosen = WithCandidates(spec, {good}, &learned);
   EXPECT_EQ(learned, 0);
+}
+
+TEST(SearchPortfolioTest, AFinishedJobWithDenseAttentionIsTriedAgain) {
+  v1::SweepSpec spec = Search(3, 0);
+  FinishedRun run;
+  run.spec = server::TestSpec(1);
+  run.spec.clear_optimizer();
+  run.spec.mutable_compression()->set_method(v1::CompressionSpec::COMERA);
+  run.spec.mutable_compression()->mutable_attention()->set_dense(true);
+  run.spec.mutable_compression()->mutable_ffn_up()->add_ranks(24);
+  run.validation_loss = 2.9;
+  run.size_parameters = 50000;
+  int learned = 0;
+  v1::SweepSpec chosen = WithCandidates(spec, {run}, &learned);
+  ASSERT_EQ(learned, 1);
+  EXPECT_EQ(chosen.list(0).label(),
+            "method=comera width=64 rank=24 attention=dense shrunk_to=0.5");
+  // What the search says of attention stands.
+  spec.mutable_job()->mutable_compression()->mutable_attention()->add_ranks(8);
+  chosen = WithCandidates(spec, {run}, &learned);
+  EXPECT_EQ(chosen.list(0).label(),
+            "method=comera width=64 rank=24 shrunk_to=0.5");
 }
 
 std::string FieldOf(const v1::SweepPoint& point, const std::string& path) {
