@@ -22,7 +22,7 @@ class TableIds {
 
   // WordEmbedding::SetIds.
   absl::Status Set(absl::Span<const int32_t> ids, int64_t padded_rows);
-  // Those of the last Set; padding is any rows of the table.
+  // Returns the ids of the last Set; padding is any rows of the table.
   kernels::ConstIndices get() const {
     return {plan_.saved->Ints(ids_), count_};
   }

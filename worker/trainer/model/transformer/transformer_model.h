@@ -58,7 +58,7 @@ class TransformerModel : public Model {
     kBackwardDone
   };
 
-  // For stage 0.
+  // Makes the plan of stage 0, and table_.
   Plan MakePlan(kernels::Backend* backend);
   // Checks that a Backward may follow, and keeps the parameters.
   absl::Status BeginBackward(const float* parameters);
