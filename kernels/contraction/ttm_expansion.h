@@ -1,4 +1,5 @@
-// All rows of a tensor-train matrix at once, and their gradients.
+// Consecutive rows of a tensor-train matrix, or all of them, and their
+// gradients.
 #ifndef COMERA_KERNELS_CONTRACTION_TTM_EXPANSION_H_
 #define COMERA_KERNELS_CONTRACTION_TTM_EXPANSION_H_
 
@@ -22,6 +23,10 @@ namespace comera::kernels {
 // their halves, and each is computed once. Cores on both sides of the middle
 // are joined first: they make the halves that the last product multiplies.
 //
+// A table that is too large for that is computed part by part: a part is the
+// rows that share a row of the left half, and the halves are joined once for
+// all of them.
+//
 // Immutable; thread-safe. Memory is the caller's: `kept` carries the halves
 // from Forward to Backward, `scratch` is free between calls. Methods return
 // what the backend returns.
@@ -29,16 +34,22 @@ class TtmExpansion {
  public:
   using Cores = absl::Span<const float* const>;
 
+  // At most max_rows rows at a time, but at least those of a part; 0: all.
   // InvalidArgument: as ValidateShape.
-  static absl::StatusOr<TtmExpansion> Create(TtmShape shape);
+  static absl::StatusOr<TtmExpansion> Create(TtmShape shape,
+                                             int64_t max_rows = 0);
 
   // Rows and columns of the table.
   int64_t rows() const { return rows_; }
   int64_t cols() const { return cols_; }
+  int64_t part_rows() const { return part_rows_; }
+  // Parts at a time.
+  int64_t max_parts() const { return max_parts_; }
   int64_t kept_size() const { return kept_size_; }        // floats
   int64_t scratch_size() const { return scratch_size_; }  // floats
 
-  // Writes table (rows(), cols()), without gaps between its rows.
+  // The whole table, of which max_parts() must be all. Writes table (rows(),
+  // cols()), without gaps between its rows.
   absl::Status Forward(Backend* backend, Cores cores, float* kept,
                        float* scratch, float* table) const;
   // Writes (=) the gradients of all cores. `kept` is what Forward left there
@@ -47,6 +58,26 @@ class TtmExpansion {
                         const float* grad_table,
                         absl::Span<float* const> grad_cores,
                         float* scratch) const;
+
+  // Part by part: JoinHalves, then ExpandParts for any parts.
+  absl::Status JoinHalves(Backend* backend, Cores cores, float* kept,
+                          float* scratch) const;
+  // Writes the rows of parts [first, first + count), count at most max_parts().
+  absl::Status ExpandParts(Backend* backend, Cores cores, const float* kept,
+                           int64_t first, int64_t count, float* scratch,
+                           float* rows) const;
+  // Back: ProjectParts for parts that follow each other, from part 0 on, then
+  // SplitHalves, which writes (=) the gradients of all cores. Parts from
+  // `parts` on have no gradient. grad_cores and scratch last from the first
+  // call to the last.
+  absl::Status ProjectParts(Backend* backend, Cores cores, const float* kept,
+                            int64_t first, int64_t count,
+                            const float* grad_rows,
+                            absl::Span<float* const> grad_cores,
+                            float* scratch) const;
+  absl::Status SplitHalves(Backend* backend, Cores cores, const float* kept,
+                           int64_t parts, absl::Span<float* const> grad_cores,
+                           float* scratch) const;
 
  private:
   // A core, or the result of a join.
@@ -63,10 +94,18 @@ class TtmExpansion {
   TtmExpansion() = default;
   int AddJoin(int left, int right);
   absl::Status CheckCount(size_t cores) const;
+  absl::Status CheckParts(int64_t first, int64_t count) const;
+  int64_t parts() const { return rows_ / part_rows_; }
+  // A factor's place, and that of its gradient.
+  static const float* Value(const Factor& factor, Cores cores,
+                            const float* kept);
+  float* Grad(const Factor& factor, absl::Span<float* const> grad_cores,
+              float* scratch) const;
 
   std::vector<Factor> factors_;
   std::vector<Join> joins_;  // the last gives the table
   int64_t rows_ = 1, cols_ = 1;
+  int64_t part_rows_ = 1, max_parts_ = 1;
   int64_t kept_size_ = 0, scratch_size_ = 0;
 };
 

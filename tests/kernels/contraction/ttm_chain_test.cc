@@ -130,6 +130,65 @@ TEST_P(TtmChainTest, TheWholeTableAtOnce) {
   cores.CompareGradients(differences);
 }
 
+// Part by part, without the last part: what the whole table gives.
+TEST_P(TtmChainTest, PartsOfTheTable) {
+  const TtmShape shape = GetParam();
+  const TestCores cores(shape), expected(shape);
+  ASSERT_OK_AND_ASSIGN(const TtmExpansion whole, TtmExpansion::Create(shape));
+  const int64_t part_rows = whole.part_rows(), cols = whole.cols();
+  const int64_t parts = whole.rows() / part_rows;
+  ASSERT_OK_AND_ASSIGN(const TtmExpansion two,
+                       TtmExpansion::Create(shape, 2 * part_rows + 1));
+  ASSERT_EQ(two.max_parts(), std::min<int64_t>(2, parts));
+  TestMemory kept(whole.kept_size()), scratch(two.scratch_size());
+  TestMemory whole_scratch(whole.scratch_size());
+  std::vector<float> table(whole.rows() * cols), rows(table.size());
+  ASSERT_OK(whole.Forward(backend_.get(), cores.cores(), kept.data(),
+                          whole_scratch.data(), table.data()));
+  std::vector<float> grad(table.size());
+  for (int64_t i = 0; i < (parts - 1) * part_rows * cols; ++i) {
+    grad[i] = static_cast<float>((i * 37) % 19) / 16 - 0.5f;
+  }
+  ASSERT_OK(whole.Backward(backend_.get(), cores.cores(), kept.data(),
+                           grad.data(), expected.grads(),
+                           whole_scratch.data()));
+  ASSERT_OK(two.JoinHalves(backend_.get(), cores.cores(), kept.data(),
+                           scratch.data()));
+  const auto for_parts = [&](int64_t end, auto f) {
+    for (int64_t first = 0; first < end; first += 2) {
+      ASSERT_OK(f(first, std::min<int64_t>(2, end - first),
+                  first * part_rows * cols));
+    }
+  };
+  for_parts(parts, [&](int64_t first, int64_t count, int64_t at) {
+    return two.ExpandParts(backend_.get(), cores.cores(), kept.data(), first,
+                           count, scratch.data(), rows.data() + at);
+  });
+  for (size_t i = 0; i < rows.size(); ++i) {
+    ASSERT_NEAR(rows[i], table[i], 1e-5) << i;
+  }
+  for_parts(parts - 1, [&](int64_t first, int64_t count, int64_t at) {
+    return two.ProjectParts(backend_.get(), cores.cores(), kept.data(), first,
+                            count, grad.data() + at, cores.grads(),
+                            scratch.data());
+  });
+  if (parts > 1) {
+    ASSERT_OK(two.SplitHalves(backend_.get(), cores.cores(), kept.data(),
+                              parts - 1, cores.grads(), scratch.data()));
+    for (int core = 0; core < shape.order(); ++core) {
+      for (int64_t i = 0; i < shape.CoreSize(core); ++i) {
+        ASSERT_NEAR(cores.grads()[core][i], expected.grads()[core][i], 1e-5)
+            << "core " << core << " element " << i;
+      }
+    }
+  }
+  scratch.CheckMargin();
+  EXPECT_EQ(two.ExpandParts(backend_.get(), cores.cores(), kept.data(), 0, 3,
+                            scratch.data(), rows.data())
+                .code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 TEST_P(TtmChainTest, EveryRow) {
   Rows rows(TableRows());
   std::iota(rows.begin(), rows.end(), 0);

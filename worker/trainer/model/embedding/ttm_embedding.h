@@ -14,16 +14,11 @@ namespace comera::trainer {
 
 // A table in TTM form (REFERENCE.md, "TTM lookup"): what rows have in common
 // is contracted once per step (TtmPlan). With all ranks 0 every row is 0.
-//
-// There may be several sets of ids, each on the device until it is set again;
-// SetIds, Forward and Backward work on the one that was chosen, at first 0.
 class TtmEmbedding : public WordEmbedding {
  public:
   TtmEmbedding(const Plan& plan, const std::string& name,
-               const Factorisation& factorisation, int64_t max_ids,
-               int64_t sets = 1);
+               const Factorisation& factorisation, int64_t max_ids);
 
-  void Choose(int64_t set) { set_ = set; }
   using WordEmbedding::SetIds;
   absl::Status SetIds(absl::Span<const int32_t> ids,
                       int64_t padded_rows) override;
@@ -37,12 +32,11 @@ class TtmEmbedding : public WordEmbedding {
   FoldedCores cores_;
   const int64_t max_ids_;
   int64_t rows_ = 1;  // the product of the table's row modes
-  // The lists of the set that was chosen, on the device.
-  int32_t* Lists() const;
+  // The lists of the index, on the device.
+  int32_t* Lists() const { return plan_.memory->whole()->Ints(lists_); }
 
   std::optional<kernels::TtmChain> chain_;  // none if pruned
-  std::vector<kernels::TtmIndex> indexes_;  // one per set, none if pruned
-  int64_t set_ = 0;
+  std::optional<kernels::TtmIndex> index_;  // none if pruned
   SavedMemory::Piece lists_, kept_;
   Workspace::Piece grad_blocks_;
 };

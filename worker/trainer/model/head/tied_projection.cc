@@ -2,10 +2,8 @@
 #include "worker/trainer/model/head/tied_projection.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
@@ -20,9 +18,11 @@ namespace {
 
 constexpr char kEmbedding[] = "embedding";
 
-// Rows of a TTM table at a time: enough for what a block costs besides its rows
-// (the contraction of half chains) to be little beside them.
-constexpr int64_t kBlockRows = 4096;
+// Rows of a TTM table at a time: steps of CodeBERT-LARGE take as long with
+// 4,096, and need 25 MB more.
+constexpr int64_t kBlockRows = 2048;
+
+constexpr int64_t kFloat = sizeof(float);
 
 Matrix Columns(Matrix m, int64_t first, int64_t count) {
   return Matrix(m.data + first, m.rows, count, m.stride);
@@ -46,11 +46,25 @@ TiedProjection::TiedProjection(const Plan& plan)
     weight_ = &plan.At(table + ".weight");
     return;
   }
-  if (whole()) return;
+  if (!whole()) PlanBlocks(plan, table, form);
+}
+
+void TiedProjection::PlanBlocks(const Plan& plan, const std::string& table,
+                                const Factorisation& form) {
   block_ = std::min(kBlockRows, vocabulary_);
+  if (form.ranks[0] > 0) {
+    // Shapes were checked with the configuration.
+    expansion_ = *kernels::TtmExpansion::Create(
+        {form.input_modes, form.output_modes, form.ranks}, block_);
+    block_ = expansion_->max_parts() * expansion_->part_rows();
+    cores_.emplace(plan, table, "head.table");
+    halves_ = plan.saved->Reserve("head.table_halves",
+                                  expansion_->kept_size() * kFloat);
+    scratch_ = plan.workspace->Reserve("head.table_scratch",
+                                       expansion_->scratch_size() * kFloat);
+  }
   dense_rows_.emplace(plan, table, form.dense_tokens, block_);
-  table_ = std::make_unique<TtmEmbedding>(plan, table, form, block_, blocks());
-  const int64_t bytes = block_ * hidden_ * int64_t{sizeof(float)};
+  const int64_t bytes = block_ * hidden_ * kFloat;
   rows_ = plan.workspace->Reserve("head.table_rows", bytes);
   grad_rows_ = plan.workspace->Reserve("head.grad_table_rows", bytes);
 }
@@ -72,26 +86,51 @@ int64_t TiedProjection::BlockSize(int64_t block) const {
   return std::min(block_, vocabulary_ - block * block_);
 }
 
+int64_t TiedProjection::Parts(int64_t block) const {
+  const int64_t rows = expansion_->part_rows();
+  return (BlockSize(block) + rows - 1) / rows;
+}
+
 absl::Status TiedProjection::SetUp() {
-  if (whole() || set_up_) return absl::OkStatus();
-  RETURN_IF_ERROR(dense_rows_->SetUp());
-  std::vector<int32_t> ids;
-  for (int64_t block = 0; block < blocks(); ++block) {
-    ids.resize(BlockSize(block));
-    std::iota(ids.begin(), ids.end(), static_cast<int32_t>(block * block_));
-    table_->Choose(block);
-    RETURN_IF_ERROR(table_->SetIds(ids));
-  }
-  set_up_ = true;
-  return absl::OkStatus();
+  return dense_rows_.has_value() ? dense_rows_->SetUp() : absl::OkStatus();
+}
+
+absl::Status TiedProjection::Contract(const Step& step) {
+  if (!expansion_.has_value()) return absl::OkStatus();
+  RETURN_IF_ERROR(cores_->Fold(step));
+  return expansion_->JoinHalves(plan_.backend, cores_->cores(),
+                                plan_.saved->Floats(halves_),
+                                plan_.workspace->Floats(scratch_));
 }
 
 absl::Status TiedProjection::ComputeRows(const Step& step, int64_t block,
                                          Matrix* rows) {
-  table_->Choose(block);
   *rows = Matrix(plan_.workspace->Floats(rows_), BlockSize(block), hidden_);
-  RETURN_IF_ERROR(table_->Forward(step, *rows));
+  if (expansion_.has_value()) {
+    RETURN_IF_ERROR(expansion_->ExpandParts(
+        plan_.backend, cores_->cores(), plan_.saved->Floats(halves_),
+        FirstPart(block), Parts(block), plan_.workspace->Floats(scratch_),
+        rows->data));
+  } else {
+    RETURN_IF_ERROR(plan_.backend->Fill({rows->data, rows->rows * hidden_}, 0));
+  }
   return dense_rows_->Put(step, block, *rows);
+}
+
+absl::Status TiedProjection::ProjectRows(const Step& step, int64_t block,
+                                         Matrix grad_rows) {
+  RETURN_IF_ERROR(dense_rows_->MoveGradient(step, block, grad_rows));
+  if (!expansion_.has_value()) return absl::OkStatus();
+  // No logit reads the rows behind the vocabulary.
+  const int64_t size = grad_rows.rows * hidden_;
+  RETURN_IF_ERROR(plan_.backend->Fill(
+      {grad_rows.data + size,
+       Parts(block) * expansion_->part_rows() * hidden_ - size},
+      0));
+  return expansion_->ProjectParts(
+      plan_.backend, cores_->cores(), plan_.saved->Floats(halves_),
+      FirstPart(block), Parts(block), grad_rows.data, cores_->grad_cores(),
+      plan_.workspace->Floats(scratch_));
 }
 
 absl::Status TiedProjection::Forward(const Step& step, int64_t, ConstMatrix x,
@@ -134,10 +173,15 @@ absl::Status TiedProjection::Backward(const Step& step, int64_t, ConstMatrix x,
     const Matrix grad_rows(plan_.workspace->Floats(grad_rows_), rows.rows,
                            hidden_);
     RETURN_IF_ERROR(backend.Gemm(true, false, 1, grad, x, 0, grad_rows));
-    RETURN_IF_ERROR(dense_rows_->MoveGradient(step, block, grad_rows));
-    RETURN_IF_ERROR(table_->Backward(step, grad_rows));
+    RETURN_IF_ERROR(ProjectRows(step, block, grad_rows));
   }
-  return absl::OkStatus();
+  if (!expansion_.has_value()) return absl::OkStatus();
+  const int64_t last = blocks() - 1;
+  RETURN_IF_ERROR(expansion_->SplitHalves(
+      plan_.backend, cores_->cores(), plan_.saved->Floats(halves_),
+      FirstPart(last) + Parts(last), cores_->grad_cores(),
+      plan_.workspace->Floats(scratch_)));
+  return cores_->Backward(step);
 }
 
 }  // namespace comera::trainer

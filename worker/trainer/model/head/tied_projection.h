@@ -6,9 +6,10 @@
 #include <optional>
 #include <string>
 
+#include "kernels/contraction/ttm_expansion.h"
 #include "worker/trainer/model/embedding/dense_token_rows.h"
 #include "worker/trainer/model/embedding/expanded_table.h"
-#include "worker/trainer/model/embedding/ttm_embedding.h"
+#include "worker/trainer/model/linear/folded_cores.h"
 #include "worker/trainer/model/linear/layer_bias.h"
 #include "worker/trainer/model/linear/linear.h"
 
@@ -30,6 +31,8 @@ class TiedProjection : public Linear {
 
   bool repeats_cheaply() const override { return false; }
   absl::Status SetUp() override;
+  // Exchanges axes, so that it may not run together with other operations.
+  absl::Status Contract(const Step& step) override;
   absl::Status Forward(const Step& step, int64_t first_row,
                        kernels::ConstMatrix x, kernels::Matrix y) override;
   absl::Status Repeat(const Step& step, int64_t first_row,
@@ -45,11 +48,21 @@ class TiedProjection : public Linear {
   absl::Status AddTableGradient(const Step& step, kernels::ConstMatrix x,
                                 kernels::ConstMatrix grad_y);
 
+  void PlanBlocks(const Plan& plan, const std::string& table,
+                  const Factorisation& form);
   int64_t blocks() const { return (vocabulary_ + block_ - 1) / block_; }
   int64_t BlockSize(int64_t block) const;
+  // Parts of the table that hold a block, and the first of them.
+  int64_t Parts(int64_t block) const;
+  int64_t FirstPart(int64_t block) const {
+    return block * expansion_->max_parts();
+  }
   // Rows of the table from block * block_ on, computed, in workspace.
   absl::Status ComputeRows(const Step& step, int64_t block,
                            kernels::Matrix* rows);
+  // Takes the gradient of a block's rows to the halves of the table.
+  absl::Status ProjectRows(const Step& step, int64_t block,
+                           kernels::Matrix grad_rows);
 
   const Plan plan_;
   const int64_t vocabulary_, hidden_;
@@ -58,9 +71,10 @@ class TiedProjection : public Linear {
   // Members of a table that is computed block by block only.
   int64_t block_ = 0;  // rows
   std::optional<DenseTokenRows> dense_rows_;
-  std::unique_ptr<TtmEmbedding> table_;  // every block a set of ids
-  bool set_up_ = false;
-  Workspace::Piece rows_, grad_rows_;
+  std::optional<kernels::TtmExpansion> expansion_;  // none if pruned
+  std::optional<FoldedCores> cores_;                // none if pruned
+  SavedMemory::Piece halves_;
+  Workspace::Piece scratch_, rows_, grad_rows_;
 };
 
 }  // namespace comera::trainer
