@@ -233,16 +233,21 @@ class Portfolio {
         all.push_back(candidate);
       }
     }
-    // Plain and tied in turn, and the first once more by Muon.
+    // Plain and tied in turn.
     std::stable_sort(all.begin(), all.end(),
                      [&](const Candidate& a, const Candidate& b) {
                        return Place(all, a) < Place(all, b);
                      });
-    if (!all.empty() && !own_rates_) {
-      Candidate muon = all.front();
-      muon.rates = {v1::OptimizerSpec::MUON, kMuonRate, kRate};
-      all.insert(all.begin() + std::min<size_t>(2, all.size()), muon);
-    }
+    if (all.empty() || own_rates_) return all;
+    // The first once more by Muon, under which narrow language models learn
+    // best with a tied output (docs/outcomes.md).
+    const auto first =
+        std::find_if(all.begin(), all.end(), [&](const Candidate& candidate) {
+          return candidate.tied || !HasOutputLayer(job_.model());
+        });
+    Candidate muon = first == all.end() ? all.front() : *first;
+    muon.rates = {v1::OptimizerSpec::MUON, kMuonRate, kRate};
+    all.insert(all.begin() + std::min<size_t>(2, all.size()), muon);
     return all;
   }
 

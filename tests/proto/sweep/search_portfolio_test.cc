@@ -79,8 +79,10 @@ TEST(SearchPortfolioTest, TriesMethodsWidthsRanksAndTiedOutputs) {
   EXPECT_THAT(labels, HasSubstr("method=dense width=16 rate=0.003\n"));
   EXPECT_THAT(labels, HasSubstr("output=tied"));
   EXPECT_THAT(labels, HasSubstr("method=cola width=16 rank=4 rate=0.003"));
-  EXPECT_THAT(labels,
-              HasSubstr("method=dense width=16 optimizer=muon rate=0.02\n"));
+  EXPECT_THAT(
+      labels,
+      HasSubstr(
+          "method=dense width=16 output=tied optimizer=muon rate=0.02\n"));
   // Twice the default rate of language models.
   EXPECT_THAT(labels, HasSubstr("method=comera width=64 rank=16 output=tied "
                                 "rate=0.02 "));
