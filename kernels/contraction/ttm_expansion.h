@@ -23,9 +23,9 @@ namespace comera::kernels {
 // their halves, and each is computed once. Cores on both sides of the middle
 // are joined first: they make the halves that the last product multiplies.
 //
-// A table that is too large for that is computed part by part: a part is the
-// rows that share a row of the left half, and the halves are joined once for
-// all of them.
+// A table that is too large to be in memory as a whole is computed part by
+// part: a part is the rows that share a row of the left half. The cores are
+// joined to the two halves once for all parts.
 //
 // Immutable; thread-safe. Memory is the caller's: `kept` carries the halves
 // from Forward to Backward, `scratch` is free between calls. Methods return
@@ -34,7 +34,7 @@ class TtmExpansion {
  public:
   using Cores = absl::Span<const float* const>;
 
-  // At most max_rows rows at a time, but at least those of a part; 0: all.
+  // One call takes at most max_rows rows, but at least those of a part; 0: all.
   // InvalidArgument: as ValidateShape.
   static absl::StatusOr<TtmExpansion> Create(TtmShape shape,
                                              int64_t max_rows = 0);
@@ -43,7 +43,7 @@ class TtmExpansion {
   int64_t rows() const { return rows_; }
   int64_t cols() const { return cols_; }
   int64_t part_rows() const { return part_rows_; }
-  // Parts at a time.
+  // The most parts that one call takes.
   int64_t max_parts() const { return max_parts_; }
   int64_t kept_size() const { return kept_size_; }        // floats
   int64_t scratch_size() const { return scratch_size_; }  // floats
@@ -59,22 +59,23 @@ class TtmExpansion {
                         absl::Span<float* const> grad_cores,
                         float* scratch) const;
 
-  // Part by part: JoinHalves, then ExpandParts for any parts.
+  // Computes the halves, which ExpandParts and ProjectParts need.
   absl::Status JoinHalves(Backend* backend, Cores cores, float* kept,
                           float* scratch) const;
   // Writes the rows of parts [first, first + count), count at most max_parts().
   absl::Status ExpandParts(Backend* backend, Cores cores, const float* kept,
                            int64_t first, int64_t count, float* scratch,
                            float* rows) const;
-  // Back: ProjectParts for parts that follow each other, from part 0 on, then
-  // SplitHalves, which writes (=) the gradients of all cores. Parts from
-  // `parts` on have no gradient. grad_cores and scratch last from the first
-  // call to the last.
+  // Takes the gradient of some parts' rows to the halves. A backward pass calls
+  // it for parts that follow each other, from part 0 on, and then SplitHalves;
+  // grad_cores and scratch keep their contents from the first call to the last.
   absl::Status ProjectParts(Backend* backend, Cores cores, const float* kept,
                             int64_t first, int64_t count,
                             const float* grad_rows,
                             absl::Span<float* const> grad_cores,
                             float* scratch) const;
+  // Writes (=) the gradients of all cores. Parts from `parts` on, for which
+  // ProjectParts was not called, have no gradient.
   absl::Status SplitHalves(Backend* backend, Cores cores, const float* kept,
                            int64_t parts, absl::Span<float* const> grad_cores,
                            float* scratch) const;
