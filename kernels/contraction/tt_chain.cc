@@ -26,6 +26,16 @@ absl::Status CheckGradient(const char* name, ConstMatrix grad, int64_t rows,
       " with stride ", grad.stride, ", expected contiguous ", rows, "x", cols));
 }
 
+// Writes the product also where it is a core as it is.
+absl::Status ProductTo(const TtProduct& product, Backend* backend,
+                       TtChain::Cores cores, float* inner, float* result) {
+  if (!product.is_core()) {
+    return product.Forward(backend, cores, inner, result);
+  }
+  return backend->Copy(result, cores[product.first()],
+                       product.size() * int64_t{sizeof(float)});
+}
+
 }  // namespace
 
 absl::StatusOr<TtChain> TtChain::Create(TtShape shape) {
@@ -38,54 +48,43 @@ TtChain::TtChain(TtShape shape)
       prefix_(shape_, TtBuildOrder(shape_), 0, shape_.inputs()),
       suffix_(shape_, TtBuildOrder(shape_), shape_.inputs(), shape_.order()) {}
 
-absl::Status TtChain::Forward(Backend* backend, Cores cores,
-                              float* kept) const {
-  RETURN_IF_ERROR(PrefixForward(backend, cores, kept));
-  return SuffixForward(backend, cores, kept);
-}
-
-absl::Status TtChain::PrefixForward(Backend* backend, Cores cores,
-                                    float* kept) const {
+absl::Status TtChain::Forward(Backend* backend, Cores cores, float* inner,
+                              float* a, float* b) const {
   RETURN_IF_ERROR(CheckCount(shape_, cores.size()));
-  return prefix_.Forward(backend, cores, kept);
+  RETURN_IF_ERROR(ProductTo(prefix_, backend, cores, inner, a));
+  return ProductTo(suffix_, backend, cores, inner + prefix_.inner_size(), b);
 }
 
-absl::Status TtChain::SuffixForward(Backend* backend, Cores cores,
-                                    float* kept) const {
+absl::Status TtChain::Rebuild(Backend* backend, Cores cores,
+                              float* inner) const {
   RETURN_IF_ERROR(CheckCount(shape_, cores.size()));
-  return suffix_.Forward(backend, cores, kept + prefix_.kept_size());
-}
-
-ConstMatrix TtChain::Prefix(Cores cores, const float* kept) const {
-  return {prefix_.Result(cores, kept), shape_.Rows(), shape_.MiddleRank()};
-}
-
-ConstMatrix TtChain::Suffix(Cores cores, const float* kept) const {
-  return {suffix_.Result(cores, kept + prefix_.kept_size()),
-          shape_.MiddleRank(), shape_.Cols()};
+  RETURN_IF_ERROR(prefix_.Rebuild(backend, cores, inner));
+  return suffix_.Rebuild(backend, cores, inner + prefix_.inner_size());
 }
 
 absl::Status TtChain::PrefixBackward(Backend* backend, Cores cores,
-                                     const float* kept, ConstMatrix grad_prefix,
+                                     const float* inner,
+                                     ConstMatrix grad_prefix,
                                      absl::Span<float* const> grad_cores,
                                      float* workspace) const {
   RETURN_IF_ERROR(CheckCount(shape_, cores.size()));
   RETURN_IF_ERROR(CheckCount(shape_, grad_cores.size()));
   RETURN_IF_ERROR(
       CheckGradient("prefix", grad_prefix, shape_.Rows(), shape_.MiddleRank()));
-  return prefix_.Backward(backend, cores, kept, grad_prefix.data, grad_cores,
+  return prefix_.Backward(backend, cores, inner, grad_prefix.data, grad_cores,
                           workspace);
 }
 
 absl::Status TtChain::SuffixBackward(Backend* backend, Cores cores,
-                                     const float* kept, ConstMatrix grad_suffix,
+                                     const float* inner,
+                                     ConstMatrix grad_suffix,
                                      absl::Span<float* const> grad_cores,
                                      float* workspace) const {
   RETURN_IF_ERROR(CheckCount(shape_, cores.size()));
   RETURN_IF_ERROR(CheckCount(shape_, grad_cores.size()));
   RETURN_IF_ERROR(
       CheckGradient("suffix", grad_suffix, shape_.MiddleRank(), shape_.Cols()));
-  return suffix_.Backward(backend, cores, kept + prefix_.kept_size(),
+  return suffix_.Backward(backend, cores, inner + prefix_.inner_size(),
                           grad_suffix.data, grad_cores, workspace);
 }
 

@@ -19,14 +19,15 @@ namespace comera::kernels {
 // so that W = A B; r is the bond between inputs and outputs. Each half in its
 // cheapest order (TtBuildOrder), one GEMM per join.
 //
-// Immutable; thread-safe. Memory is the caller's: `kept` (kept_size floats)
-// carries the products from Forward to Backward, `workspace` (workspace_size
-// floats) is free between calls. `cores` are order() pointers to folded cores,
-// the same in every call.
+// Immutable; thread-safe. Memory is the caller's: `inner` (inner_size floats)
+// carries the products within the halves from Forward to Backward, or Rebuild
+// computes them again; `workspace` (workspace_size floats) is free between
+// calls. A, B and their gradients have no gaps between rows. `cores` are
+// order() pointers to folded cores, with the same values in every call.
 //
 //   ASSIGN_OR_RETURN(TtChain chain, TtChain::Create(shape));
-//   RETURN_IF_ERROR(chain.Forward(backend, cores, kept));
-//   backend->Gemm(false, false, 1, x, chain.Prefix(cores, kept), 0, t);
+//   RETURN_IF_ERROR(chain.Forward(backend, cores, inner, a, b));
+//   backend->Gemm(false, false, 1, x, ConstMatrix(a, n, r), 0, t);
 //
 // Methods return what the backend's Gemm returns.
 class TtChain {
@@ -36,27 +37,28 @@ class TtChain {
   static absl::StatusOr<TtChain> Create(TtShape shape);
 
   const TtShape& shape() const { return shape_; }
-  int64_t kept_size() const {
-    return prefix_.kept_size() + suffix_.kept_size();
+  int64_t prefix_size() const { return prefix_.size(); }
+  int64_t suffix_size() const { return suffix_.size(); }
+  int64_t inner_size() const {
+    return prefix_.inner_size() + suffix_.inner_size();
   }
   int64_t workspace_size() const {
     return std::max(prefix_.workspace_size(), suffix_.workspace_size());
   }
 
-  absl::Status Forward(Backend* backend, Cores cores, float* kept) const;
-  absl::Status PrefixForward(Backend* backend, Cores cores, float* kept) const;
-  absl::Status SuffixForward(Backend* backend, Cores cores, float* kept) const;
+  // Writes A to `a` and B to `b`.
+  absl::Status Forward(Backend* backend, Cores cores, float* inner, float* a,
+                       float* b) const;
+  // Computes `inner` as Forward did.
+  absl::Status Rebuild(Backend* backend, Cores cores, float* inner) const;
 
-  ConstMatrix Prefix(Cores cores, const float* kept) const;  // A (N x r)
-  ConstMatrix Suffix(Cores cores, const float* kept) const;  // B (r x M)
-
-  // Writes (=) the gradients of the input cores given that of A (contiguous),
-  // and of the output cores given that of B.
-  absl::Status PrefixBackward(Backend* backend, Cores cores, const float* kept,
+  // Writes (=) the gradients of the input cores given that of A, and of the
+  // output cores given that of B.
+  absl::Status PrefixBackward(Backend* backend, Cores cores, const float* inner,
                               ConstMatrix grad_prefix,
                               absl::Span<float* const> grad_cores,
                               float* workspace) const;
-  absl::Status SuffixBackward(Backend* backend, Cores cores, const float* kept,
+  absl::Status SuffixBackward(Backend* backend, Cores cores, const float* inner,
                               ConstMatrix grad_suffix,
                               absl::Span<float* const> grad_cores,
                               float* workspace) const;
@@ -65,7 +67,7 @@ class TtChain {
   explicit TtChain(TtShape shape);
 
   TtShape shape_;
-  TtProduct prefix_, suffix_;  // in `kept` one behind the other
+  TtProduct prefix_, suffix_;  // in `inner` one behind the other
 };
 
 }  // namespace comera::kernels

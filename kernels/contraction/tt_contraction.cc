@@ -73,7 +73,11 @@ absl::StatusOr<TtContraction> TtContraction::Create(
       group.others = Modes(s, turn, first);
     }
     group.kept_offset = made.kept_size_;
-    made.kept_size_ += group.product.kept_size();
+    group.value_offset = made.kept_size_ + group.product.inner_size();
+    made.kept_size_ = group.value_offset;
+    if (!group.product.is_core()) {
+      made.kept_size_ += RoundUp(group.product.size());
+    }
     group.grad_offset = made.grad_group_size_;
     made.grad_group_size_ += RoundUp(group.product.size());
     if (first > 0 || group.rows_last) {
@@ -110,7 +114,9 @@ absl::Status TtContraction::CheckOperands(ConstMatrix x, ConstMatrix y) const {
 ConstMatrix TtContraction::Value(const Group& group, Cores cores,
                                  const float* kept) const {
   const bool last = group.product.last() == shape_.order();
-  return {group.product.Result(cores, kept + group.kept_offset), group.taken,
+  const float* value = group.product.is_core() ? cores[group.product.first()]
+                                               : kept + group.value_offset;
+  return {value, group.taken,
           last && outputs_ < shape_.Cols() ? outputs_ : group.added,
           group.added};
 }
@@ -118,8 +124,8 @@ ConstMatrix TtContraction::Value(const Group& group, Cores cores,
 absl::Status TtContraction::Build(Backend* backend, Cores cores,
                                   float* kept) const {
   for (const Group& group : groups_) {
-    RETURN_IF_ERROR(
-        group.product.Forward(backend, cores, kept + group.kept_offset));
+    RETURN_IF_ERROR(group.product.Forward(
+        backend, cores, kept + group.kept_offset, kept + group.value_offset));
   }
   return absl::OkStatus();
 }

@@ -70,7 +70,8 @@ class TtContraction {
  private:
   struct Group {
     TtProduct product;
-    int64_t kept_offset = 0, grad_offset = 0;
+    // Places of the group's inner products, of its own and of its gradient.
+    int64_t kept_offset = 0, value_offset = 0, grad_offset = 0;
     // The group as a matrix takes `taken` away from a state and adds `added`.
     int64_t taken = 0, added = 0;
     // The part of the state it meets that is not taken away.

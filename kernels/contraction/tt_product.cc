@@ -43,9 +43,9 @@ TtProduct::Factor TtProduct::AddJoins(const TtShape& shape,
   join.rows = shape.LeftRank(first) * Modes(shape, first, split);
   join.inner = shape.LeftRank(split);
   join.cols = Modes(shape, split, last) * shape.RightRank(last - 1);
-  join.kept_offset = kept_size_;
-  kept_size_ += RoundUp(join.rows * join.cols);
   if (last - first < last_ - first_) {
+    join.inner_offset = inner_size_;
+    inner_size_ += RoundUp(join.rows * join.cols);
     join.grad_offset = workspace_size_;
     workspace_size_ += RoundUp(join.rows * join.cols);
   }
@@ -54,27 +54,37 @@ TtProduct::Factor TtProduct::AddJoins(const TtShape& shape,
   return made;
 }
 
-absl::Status TtProduct::Forward(Backend* backend, Cores cores,
-                                float* kept) const {
-  for (const Join& join : joins_) {
-    RETURN_IF_ERROR(backend->Gemm(
-        false, false, 1,
-        ConstMatrix(Value(join.left, cores, kept), join.rows, join.inner),
-        ConstMatrix(Value(join.right, cores, kept), join.inner, join.cols), 0,
-        Matrix(kept + join.kept_offset, join.rows, join.cols)));
+absl::Status TtProduct::Multiply(Backend* backend, const Join& join,
+                                 Cores cores, const float* inner,
+                                 float* product) const {
+  return backend->Gemm(
+      false, false, 1,
+      ConstMatrix(Value(join.left, cores, inner), join.rows, join.inner),
+      ConstMatrix(Value(join.right, cores, inner), join.inner, join.cols), 0,
+      Matrix(product, join.rows, join.cols));
+}
+
+absl::Status TtProduct::Rebuild(Backend* backend, Cores cores,
+                                float* inner) const {
+  for (size_t i = 0; i + 1 < joins_.size(); ++i) {
+    RETURN_IF_ERROR(Multiply(backend, joins_[i], cores, inner,
+                             inner + joins_[i].inner_offset));
   }
   return absl::OkStatus();
 }
 
-const float* TtProduct::Result(Cores cores, const float* kept) const {
-  return joins_.empty() ? cores[first_] : kept + joins_.back().kept_offset;
+absl::Status TtProduct::Forward(Backend* backend, Cores cores, float* inner,
+                                float* result) const {
+  if (is_core()) return absl::OkStatus();
+  RETURN_IF_ERROR(Rebuild(backend, cores, inner));
+  return Multiply(backend, joins_.back(), cores, inner, result);
 }
 
 absl::Status TtProduct::Backward(Backend* backend, Cores cores,
-                                 const float* kept, const float* grad_result,
+                                 const float* inner, const float* grad_result,
                                  absl::Span<float* const> grad_cores,
                                  float* workspace) const {
-  if (joins_.empty()) {
+  if (is_core()) {
     return backend->Copy(grad_cores[first_], grad_result,
                          size_ * int64_t{sizeof(float)});
   }
@@ -89,12 +99,12 @@ absl::Status TtProduct::Backward(Backend* backend, Cores cores,
         join.rows, join.cols);
     RETURN_IF_ERROR(backend->Gemm(
         false, true, 1, grad,
-        ConstMatrix(Value(join.right, cores, kept), join.inner, join.cols), 0,
+        ConstMatrix(Value(join.right, cores, inner), join.inner, join.cols), 0,
         Matrix(gradient(join.left), join.rows, join.inner)));
     RETURN_IF_ERROR(backend->Gemm(
         true, false, 1,
-        ConstMatrix(Value(join.left, cores, kept), join.rows, join.inner), grad,
-        0, Matrix(gradient(join.right), join.inner, join.cols)));
+        ConstMatrix(Value(join.left, cores, inner), join.rows, join.inner),
+        grad, 0, Matrix(gradient(join.right), join.inner, join.cols)));
   }
   return absl::OkStatus();
 }

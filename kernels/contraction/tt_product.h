@@ -17,10 +17,12 @@ namespace comera::kernels {
 // right rank), in the order of TtBuildOrder, one GEMM per join:
 //   (r0 S x r) (r x T r1) -> (r0, S, T, r1).
 //
-// Immutable; thread-safe. Memory is the caller's: `kept` (kept_size floats)
-// carries the products from Forward to Backward, `workspace` (workspace_size)
-// is free between calls. `cores` are pointers to all cores of the shape, the
-// same in every call. Methods return what the backend returns.
+// Immutable; thread-safe. Memory is the caller's: `inner` (inner_size floats)
+// carries the products that the result is made of from Forward to Backward, or
+// Rebuild computes them again; `result` (size floats) is the last product's;
+// `workspace` (workspace_size) is free between calls. `cores` are pointers to
+// all cores of the shape, with the same values in every call. Methods return
+// what the backend returns.
 class TtProduct {
  public:
   using Cores = absl::Span<const float* const>;
@@ -32,14 +34,17 @@ class TtProduct {
   int first() const { return first_; }
   int last() const { return last_; }
   int64_t size() const { return size_; }  // floats of the result
-  int64_t kept_size() const { return kept_size_; }
+  // One core is its own product, for which `result` is not written.
+  bool is_core() const { return joins_.empty(); }
+  int64_t inner_size() const { return inner_size_; }
   int64_t workspace_size() const { return workspace_size_; }
 
-  absl::Status Forward(Backend* backend, Cores cores, float* kept) const;
-  // One core is its own product.
-  const float* Result(Cores cores, const float* kept) const;
+  absl::Status Forward(Backend* backend, Cores cores, float* inner,
+                       float* result) const;
+  // Computes `inner` as Forward did.
+  absl::Status Rebuild(Backend* backend, Cores cores, float* inner) const;
   // Writes (=) grad_cores[first..last) given the gradient of the result.
-  absl::Status Backward(Backend* backend, Cores cores, const float* kept,
+  absl::Status Backward(Backend* backend, Cores cores, const float* inner,
                         const float* grad_result,
                         absl::Span<float* const> grad_cores,
                         float* workspace) const;
@@ -53,21 +58,23 @@ class TtProduct {
   struct Join {
     Factor left, right;
     int64_t rows = 0, inner = 0, cols = 0;
-    int64_t kept_offset = 0;
-    int64_t grad_offset = 0;  // in workspace; the last has none
+    // In `inner` and in `workspace`; the last has none.
+    int64_t inner_offset = 0, grad_offset = 0;
   };
   Factor AddJoins(const TtShape& shape, const TtBuildOrder& order, int first,
                   int last);
   const float* Value(const Factor& factor, Cores cores,
-                     const float* kept) const {
+                     const float* inner) const {
     return factor.join < 0 ? cores[factor.core]
-                           : kept + joins_[factor.join].kept_offset;
+                           : inner + joins_[factor.join].inner_offset;
   }
+  absl::Status Multiply(Backend* backend, const Join& join, Cores cores,
+                        const float* inner, float* product) const;
 
   int first_, last_;
   int64_t size_ = 0;
   std::vector<Join> joins_;  // factors before what they make
-  int64_t kept_size_ = 0;
+  int64_t inner_size_ = 0;
   int64_t workspace_size_ = 0;
 };
 

@@ -1,15 +1,10 @@
-// Multiplies matrices in bfloat16 through oneDNN primitives kept by shape.
+// Multiplies matrices in bfloat16 through oneDNN primitives.
 #include "kernels/cpu/bf16_gemm.h"
 
 #include <omp.h>
 
 #include <algorithm>
 #include <cstring>
-#include <dnnl.hpp>
-#include <map>
-#include <tuple>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -18,8 +13,6 @@
 
 namespace comera::kernels {
 namespace {
-
-using dnnl::memory;
 
 // Rows, columns and inner size from which a product of one thread takes less
 // time than in float32, conversion included (tests/bench:ops, BM_GemmBf16):
@@ -50,72 +43,6 @@ void Convert(ConstMatrix m, uint16_t* to) {
 
 }  // namespace
 
-struct Bf16Gemm::Primitives {
-  using Key =
-      std::tuple<bool, bool, int64_t, int64_t, int64_t, int64_t, float, int>;
-  struct Product {
-    memory::desc a, b, c, scratchpad;
-    dnnl::matmul primitive;
-  };
-
-  const Product& Get(const Key& key) {
-    const auto found = products.find(key);
-    if (found != products.end()) return found->second;
-    const auto [transpose_a, transpose_b, m, n, k, stride, beta, threads] = key;
-    Product product;
-    product.a =
-        memory::desc({m, k}, memory::data_type::bf16,
-                     transpose_a ? memory::dims{1, m} : memory::dims{k, 1});
-    product.b =
-        memory::desc({k, n}, memory::data_type::bf16,
-                     transpose_b ? memory::dims{1, k} : memory::dims{n, 1});
-    product.c =
-        memory::desc({m, n}, memory::data_type::f32, memory::dims{stride, 1});
-    dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    if (beta != 0) {
-      dnnl::post_ops sum;
-      sum.append_sum(beta);
-      attributes.set_post_ops(sum);
-    }
-#if DNNL_VERSION_MAJOR < 3
-    const dnnl::matmul::primitive_desc description(
-        dnnl::matmul::desc(product.a, product.b, product.c), attributes,
-        engine);
-#else
-    const dnnl::matmul::primitive_desc description(engine, product.a, product.b,
-                                                   product.c, attributes);
-#endif
-    product.scratchpad = description.scratchpad_desc();
-    product.primitive = dnnl::matmul(description);
-    return products.emplace(key, std::move(product)).first->second;
-  }
-
-  // Grows to the largest that was asked for.
-  class Buffer {
-   public:
-    void* AtLeast(size_t bytes) {
-      const size_t lines = (bytes + sizeof(Line) - 1) / sizeof(Line);
-      if (lines_.size() < lines) lines_.resize(lines);
-      return lines_.data();
-    }
-
-   private:
-    struct alignas(64) Line {
-      char bytes[64];
-    };
-    std::vector<Line> lines_;
-  };
-
-  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  dnnl::stream stream{engine};
-  std::map<Key, Product> products;
-  Buffer a, b, scratchpad;
-};
-
-Bf16Gemm::Bf16Gemm() : primitives_(std::make_unique<Primitives>()) {}
-Bf16Gemm::~Bf16Gemm() = default;
-
 bool CpuHasBf16() {
   return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) ==
          dnnl_cpu_isa_avx512_core_bf16;
@@ -128,29 +55,26 @@ bool Bf16Gemm::Pays(int64_t m, int64_t n, int64_t k) {
 
 absl::Status Bf16Gemm::Run(bool transpose_a, bool transpose_b, ConstMatrix a,
                            ConstMatrix b, float beta, Matrix c) {
-  Primitives& p = *primitives_;
-  const int64_t k = transpose_a ? a.rows : a.cols;
+  MatmulShape shape;
+  shape.operands = dnnl::memory::data_type::bf16;
+  shape.transpose_a = transpose_a;
+  shape.transpose_b = transpose_b;
+  shape.m = c.rows;
+  shape.n = c.cols;
+  shape.k = transpose_a ? a.rows : a.cols;
+  shape.c_stride = c.stride;
+  shape.beta = beta;
   try {
-    const Primitives::Product& product =
-        p.Get({transpose_a, transpose_b, c.rows, c.cols, k, c.stride, beta,
-               omp_get_max_threads()});
-    auto* narrow_a =
-        static_cast<uint16_t*>(p.a.AtLeast(a.rows * a.cols * sizeof(uint16_t)));
-    auto* narrow_b =
-        static_cast<uint16_t*>(p.b.AtLeast(b.rows * b.cols * sizeof(uint16_t)));
+    auto* narrow_a = static_cast<uint16_t*>(
+        a_.AtLeast(a.rows * a.cols * int64_t{sizeof(uint16_t)}));
+    auto* narrow_b = static_cast<uint16_t*>(
+        b_.AtLeast(b.rows * b.cols * int64_t{sizeof(uint16_t)}));
     Convert(a, narrow_a);
     Convert(b, narrow_b);
-    product.primitive.execute(
-        p.stream, {{DNNL_ARG_SRC, {product.a, p.engine, narrow_a}},
-                   {DNNL_ARG_WEIGHTS, {product.b, p.engine, narrow_b}},
-                   {DNNL_ARG_DST, {product.c, p.engine, c.data}},
-                   {DNNL_ARG_SCRATCHPAD,
-                    {product.scratchpad, p.engine,
-                     p.scratchpad.AtLeast(product.scratchpad.get_size())}}});
-    p.stream.wait();
+    primitives_.Run(shape, narrow_a, narrow_b, c.data);
   } catch (const dnnl::error& error) {
     return absl::InternalError(absl::StrCat("bfloat16 matmul(m=", c.rows,
-                                            ", n=", c.cols, ", k=", k,
+                                            ", n=", c.cols, ", k=", shape.k,
                                             ") failed: ", error.message));
   }
   return absl::OkStatus();

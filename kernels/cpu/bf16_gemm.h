@@ -3,9 +3,9 @@
 #define COMERA_KERNELS_CPU_BF16_GEMM_H_
 
 #include <cstdint>
-#include <memory>
 
 #include "absl/status/status.h"
+#include "kernels/cpu/matmul_primitives.h"
 #include "kernels/tensor.h"
 
 namespace comera::kernels {
@@ -13,14 +13,11 @@ namespace comera::kernels {
 // Matrix products whose operands are rounded to bfloat16 (nearest even) on the
 // way in, with sums and results in float32.
 //
-// oneDNN's primitive for a shape is made when the shape first occurs, and the
-// buffers grow to the largest product, so that from the second step on nothing
-// is allocated. Not thread-safe; uses the threads that the caller has set.
+// The buffers grow to the largest product, so that from the second step on
+// nothing is allocated. Not thread-safe; uses the threads that the caller has
+// set.
 class Bf16Gemm {
  public:
-  Bf16Gemm();
-  ~Bf16Gemm();
-
   // Whether the product gains by it: the processor multiplies bfloat16 (else
   // oneDNN's fallback is slower than float32), and each operand is used often
   // enough to pay for its conversion.
@@ -31,8 +28,8 @@ class Bf16Gemm {
                    ConstMatrix b, float beta, Matrix c);
 
  private:
-  struct Primitives;
-  const std::unique_ptr<Primitives> primitives_;
+  MatmulPrimitives primitives_;
+  MatmulPrimitives::Buffer a_, b_;
 };
 
 }  // namespace comera::kernels

@@ -12,6 +12,7 @@
 #include "kernels/backend.h"
 #include "kernels/cpu/bf16_gemm.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/transposed_gemm.h"
 
 namespace comera::kernels {
 
@@ -56,6 +57,7 @@ class CpuBackend final : public Backend {
   bool sealed_ = false;
   bool grown_while_sealed_ = false;
   const std::unique_ptr<Bf16Gemm> bf16_;  // null unless asked for
+  TransposedGemm transposed_;
 };
 
 }  // namespace comera::kernels

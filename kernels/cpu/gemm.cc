@@ -83,6 +83,11 @@ absl::Status CpuBackend::Gemm(bool transpose_a, bool transpose_b, float alpha,
   if (bf16_ != nullptr && alpha == 1 && Bf16Gemm::Pays(c.rows, c.cols, k)) {
     return bf16_->Run(transpose_a, transpose_b, a, b, beta, c);
   }
+  if (!transpose_a && transpose_b && alpha == 1 &&
+      TransposedGemm::Pays(c.rows, c.cols, k)) {
+    ASSIGN_OR_RETURN(const bool done, transposed_.Run(a, b, beta, c));
+    if (done) return absl::OkStatus();
+  }
   return GemmCall(transpose_a, transpose_b, alpha, a, b, beta, c);
 }
 

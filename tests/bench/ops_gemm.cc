@@ -80,8 +80,12 @@ void BM_TtChain(benchmark::State& state) {
   for (int k = 0; k < shape.order(); ++k) {
     cores.push_back(b.buffers.Floats(shape.CoreSize(k)));
   }
-  float* kept = b.buffers.Floats(chain.kept_size());
-  b.Repeat(state, [&] { return chain.Forward(b.backend, cores, kept); });
+  float* inner = b.buffers.Floats(chain.inner_size());
+  float* prefix = b.buffers.Floats(chain.prefix_size());
+  float* suffix = b.buffers.Floats(chain.suffix_size());
+  b.Repeat(state, [&] {
+    return chain.Forward(b.backend, cores, inner, prefix, suffix);
+  });
   Flops(state, 2 * 1451520);
 }
 BENCHMARK(BM_TtChain)->UseRealTime();

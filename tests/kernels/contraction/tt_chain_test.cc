@@ -14,6 +14,26 @@ namespace {
 
 using reference::DoubleMatrix;
 
+// The memory of a chain's products.
+struct Factors {
+  explicit Factors(const TtChain& chain)
+      : shape(chain.shape()),
+        inner(chain.inner_size()),
+        prefix(chain.prefix_size()),
+        suffix(chain.suffix_size()) {}
+
+  ConstMatrix A() { return {prefix.data(), shape.Rows(), shape.MiddleRank()}; }
+  ConstMatrix B() { return {suffix.data(), shape.MiddleRank(), shape.Cols()}; }
+  void CheckMargins() const {
+    for (const TestMemory* memory : {&inner, &prefix, &suffix}) {
+      memory->CheckMargin();
+    }
+  }
+
+  const TtShape shape;
+  TestMemory inner, prefix, suffix;
+};
+
 class TtChainTest : public ::testing::TestWithParam<TtShape> {
  protected:
   const std::unique_ptr<Backend> backend_ = CreateCpuBackend({});
@@ -24,11 +44,11 @@ TEST_P(TtChainTest, ProductIsTheDenseMatrix) {
   const TtShape shape = GetParam();
   ASSERT_OK_AND_ASSIGN(const TtChain chain, TtChain::Create(shape));
   const TestCores cores(shape);
-  TestMemory kept(chain.kept_size());
-  ASSERT_OK(chain.Forward(backend_.get(), cores.cores(), kept.data()));
-  kept.CheckMargin();
-  const ConstMatrix a = chain.Prefix(cores.cores(), kept.data());
-  const ConstMatrix b = chain.Suffix(cores.cores(), kept.data());
+  Factors factors(chain);
+  ASSERT_OK(chain.Forward(backend_.get(), cores.cores(), factors.inner.data(),
+                          factors.prefix.data(), factors.suffix.data()));
+  factors.CheckMargins();
+  const ConstMatrix a = factors.A(), b = factors.B();
   const DoubleMatrix dense = reference::DenseMatrix(shape, cores.exact());
   ASSERT_EQ(a.rows, dense.rows);
   ASSERT_EQ(b.cols, dense.cols);
@@ -54,11 +74,11 @@ TEST_P(TtChainTest, GradientsAreFiniteDifferences) {
   const TtShape shape = GetParam();
   ASSERT_OK_AND_ASSIGN(const TtChain chain, TtChain::Create(shape));
   const TestCores cores(shape);
-  TestMemory kept(chain.kept_size());
+  Factors factors(chain);
   TestMemory workspace(chain.workspace_size());
-  ASSERT_OK(chain.Forward(backend_.get(), cores.cores(), kept.data()));
-  const ConstMatrix a = chain.Prefix(cores.cores(), kept.data());
-  const ConstMatrix b = chain.Suffix(cores.cores(), kept.data());
+  ASSERT_OK(chain.Forward(backend_.get(), cores.cores(), factors.inner.data(),
+                          factors.prefix.data(), factors.suffix.data()));
+  const ConstMatrix a = factors.A(), b = factors.B();
 
   const int64_t rows = shape.Rows(), cols = shape.Cols(), rank = a.cols;
   std::vector<float> c(rows * cols);
@@ -70,9 +90,13 @@ TEST_P(TtChainTest, GradientsAreFiniteDifferences) {
   const Matrix to_a(grad_a.data(), rows, rank), to_b(grad_b.data(), rank, cols);
   ASSERT_OK(backend_->Gemm(false, true, 1, weights, b, 0, to_a));
   ASSERT_OK(backend_->Gemm(true, false, 1, a, weights, 0, to_b));
-  ASSERT_OK(chain.PrefixBackward(backend_.get(), cores.cores(), kept.data(),
+  // In memory that something else has used since.
+  TestMemory inner(chain.inner_size());
+  ASSERT_OK(chain.Rebuild(backend_.get(), cores.cores(), inner.data()));
+  inner.CheckMargin();
+  ASSERT_OK(chain.PrefixBackward(backend_.get(), cores.cores(), inner.data(),
                                  to_a, cores.grads(), workspace.data()));
-  ASSERT_OK(chain.SuffixBackward(backend_.get(), cores.cores(), kept.data(),
+  ASSERT_OK(chain.SuffixBackward(backend_.get(), cores.cores(), inner.data(),
                                  to_b, cores.grads(), workspace.data()));
   workspace.CheckMargin();
   cores.CheckGradients([&](const std::vector<DoubleMatrix>& changed) {
@@ -115,7 +139,7 @@ TEST(TtChainShapeTest, RefusesOtherOperands) {
   ASSERT_OK_AND_ASSIGN(const TtChain chain, TtChain::Create(shape));
   const TestCores cores(shape);
   std::vector<const float*> few = {cores.cores()[0]};
-  EXPECT_THAT(chain.Forward(backend.get(), few, nullptr),
+  EXPECT_THAT(chain.Forward(backend.get(), few, nullptr, nullptr, nullptr),
               StatusIs(absl::StatusCode::kInvalidArgument));
   std::vector<float> grad(15);
   EXPECT_THAT(chain.PrefixBackward(backend.get(), cores.cores(), nullptr,

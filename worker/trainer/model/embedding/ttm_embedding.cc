@@ -14,7 +14,9 @@ constexpr int64_t kFloat = sizeof(float);
 
 TtmEmbedding::TtmEmbedding(const Plan& plan, const std::string& name,
                            const Factorisation& factorisation, int64_t max_ids)
-    : plan_(plan), cores_(plan, name, "linear"), max_ids_(max_ids) {
+    : plan_(plan),
+      cores_(plan, name, "linear", FoldedCores::Memory::kContraction),
+      max_ids_(max_ids) {
   for (int64_t mode : factorisation.input_modes) rows_ *= mode;
   if (factorisation.ranks[0] == 0) return;
   // Shapes were checked with the configuration.
@@ -57,6 +59,7 @@ absl::Status TtmEmbedding::Forward(const Step& step, kernels::Matrix rows) {
 absl::Status TtmEmbedding::Backward(const Step& step,
                                     kernels::ConstMatrix grad_rows) {
   if (!chain_) return absl::OkStatus();
+  RETURN_IF_ERROR(cores_.FoldAgain(step));
   RETURN_IF_ERROR(chain_->Backward(plan_.backend, cores_.cores(), *index_,
                                    Lists(), plan_.saved->Floats(kept_),
                                    grad_rows, cores_.grad_cores(),

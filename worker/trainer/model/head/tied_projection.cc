@@ -57,7 +57,8 @@ void TiedProjection::PlanBlocks(const Plan& plan, const std::string& table,
     expansion_ = *kernels::TtmExpansion::Create(
         {form.input_modes, form.output_modes, form.ranks}, block_);
     block_ = expansion_->max_parts() * expansion_->part_rows();
-    cores_.emplace(plan, table, "head.table");
+    cores_.emplace(plan, table, "head.table",
+                   FoldedCores::Memory::kContraction);
     halves_ = plan.saved->Reserve("head.table_halves",
                                   expansion_->kept_size() * kFloat);
     scratch_ = plan.workspace->Reserve("head.table_scratch",
@@ -137,6 +138,7 @@ absl::Status TiedProjection::Forward(const Step& step, int64_t, ConstMatrix x,
                                      Matrix y) {
   kernels::Backend& backend = *plan_.backend;
   if (whole()) return bias_.Product(step, true, x, Table(step), y);
+  if (cores_.has_value()) RETURN_IF_ERROR(cores_->FoldAgain(step));
   for (int64_t block = 0; block < blocks(); ++block) {
     Matrix rows;
     RETURN_IF_ERROR(ComputeRows(step, block, &rows));
@@ -162,6 +164,7 @@ absl::Status TiedProjection::Backward(const Step& step, int64_t, ConstMatrix x,
     return backend.Gemm(false, false, 1, grad_y, Table(step),
                         accumulate ? 1 : 0, grad_x);
   }
+  if (cores_.has_value()) RETURN_IF_ERROR(cores_->FoldAgain(step));
   for (int64_t block = 0; block < blocks(); ++block) {
     Matrix rows;
     RETURN_IF_ERROR(ComputeRows(step, block, &rows));

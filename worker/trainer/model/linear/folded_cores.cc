@@ -16,8 +16,8 @@ constexpr int64_t kLineFloats = 16;  // cores begin on cache lines
 }  // namespace
 
 FoldedCores::FoldedCores(const Plan& plan, const std::string& layer_name,
-                         const std::string& scratch)
-    : plan_(plan) {
+                         const std::string& scratch, Memory memory)
+    : plan_(plan), memory_(memory) {
   int64_t floats = 0;
   for (const TensorisedLayer& layer : plan.layout->layers) {
     if (layer.name != layer_name) continue;
@@ -33,12 +33,26 @@ FoldedCores::FoldedCores(const Plan& plan, const std::string& layer_name,
   cores_.resize(parts_.size());
   grad_cores_.resize(parts_.size());
   const int64_t bytes = floats * int64_t{sizeof(float)};
-  folded_ = plan.memory->whole()->Reserve(layer_name + ".folded", bytes);
+  folded_ = memory == Memory::kOwn
+                ? plan.memory->whole()->Reserve(layer_name + ".folded", bytes)
+                : plan.memory->contraction()->Reserve("folded", bytes);
   grad_ = plan.sums->Reserve(scratch + ".grad_cores", bytes);
 }
 
 absl::Status FoldedCores::Fold(const Step& step) {
   return kernels::RunTogether(plan_.backend, [&] { return FoldEach(step); });
+}
+
+absl::Status FoldedCores::FoldAgain(const Step& step) {
+  if (memory_ == Memory::kOwn || !plan_.memory->contraction()->shared()) {
+    return absl::OkStatus();
+  }
+  return Fold(step);
+}
+
+float* FoldedCores::folded() const {
+  return memory_ == Memory::kOwn ? plan_.memory->whole()->Floats(folded_)
+                                 : plan_.memory->contraction()->Floats(folded_);
 }
 
 absl::Status FoldedCores::FoldEach(const Step& step) {
@@ -49,7 +63,7 @@ absl::Status FoldedCores::FoldEach(const Step& step) {
       cores_[i] = g;
       continue;
     }
-    float* h = plan_.memory->whole()->Floats(folded_) + core.offset;
+    float* h = folded() + core.offset;
     RETURN_IF_ERROR(plan_.backend->FoldCore(
         ConstMatrix(g, core.rows(), core.cols()), step.Vector(*core.d),
         plan_.config->rank_threshold, Matrix(h, core.rows(), core.cols())));

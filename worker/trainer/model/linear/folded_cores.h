@@ -15,11 +15,18 @@ namespace comera::trainer {
 // it lies among the parameters.
 class FoldedCores {
  public:
+  enum class Memory {
+    kOwn,         // H_i last through the step
+    kContraction  // as long as what lies in StepMemory::contraction
+  };
+
   // Pieces of Plan::sums are named after `scratch`.
   FoldedCores(const Plan& plan, const std::string& layer_name,
-              const std::string& scratch);
+              const std::string& scratch, Memory memory = Memory::kOwn);
 
   absl::Status Fold(const Step& step);
+  // Folds again if another layer may have used the memory since.
+  absl::Status FoldAgain(const Step& step);
   // The H_i of the last Fold, which must have seen the same parameters.
   absl::Span<const float* const> cores() const { return cores_; }
 
@@ -37,14 +44,16 @@ class FoldedCores {
     int64_t cols() const { return d == nullptr ? g->size : d->size; }
   };
 
+  float* folded() const;
   absl::Status FoldEach(const Step& step);
   absl::Status BackwardOfEach(const Step& step);
 
   const Plan plan_;
+  const Memory memory_;
   std::vector<Core> parts_;
   std::vector<const float*> cores_;
   std::vector<float*> grad_cores_;
-  SavedMemory::Piece folded_;
+  kernels::MemoryPlan::Piece folded_;
   Workspace::Piece grad_;
 };
 

@@ -51,10 +51,11 @@ TtLinear::TtLinear(const Plan& plan, const FactorisableLayer& layer,
       padded_(plan.backend->in_host_memory() ? rank_ + 1 : stride_),
       silu_(factorisation.silu),
       bias_(plan, layer.name),
-      cores_(plan, layer.name, scratch) {
+      cores_(plan, layer.name, scratch, FoldedCores::Memory::kContraction) {
   SavedMemory& saved = *plan.saved;
   Workspace& workspace = *plan.workspace;
   Workspace& sums = *plan.sums;
+  a_ = whole().Reserve(layer.name + ".prefix", inputs_ * rank_ * kFloat);
   b_ = whole().Reserve(layer.name + ".suffix", padded_ * outputs_ * kFloat);
   t_ = saved.Reserve(layer.name + ".t", max_rows * stride_ * kFloat);
   activated_ = silu_ ? saved.Reserve(layer.name + ".activated",
@@ -65,13 +66,14 @@ TtLinear::TtLinear(const Plan& plan, const FactorisableLayer& layer,
   chain_.emplace(*kernels::TtChain::Create({factorisation.input_modes,
                                             factorisation.output_modes,
                                             factorisation.ranks}));
-  kept_ =
-      whole().Reserve(layer.name + ".products", chain_->kept_size() * kFloat);
-  const bool filled = rank_ > bond_;
-  a_ = whole().Reserve(layer.name + ".prefix",
-                       filled ? inputs_ * rank_ * kFloat : 0);
+  Workspace& contraction = *plan.memory->contraction();
+  inner_ = contraction.Reserve("inner", chain_->inner_size() * kFloat);
+  bond_a_ = contraction.Reserve(
+      "prefix", a_is_whole() ? 0 : chain_->prefix_size() * kFloat);
+  bond_b_ = contraction.Reserve(
+      "suffix", b_is_whole() ? 0 : chain_->suffix_size() * kFloat);
   bond_grad_a_ = sums.Reserve(scratch + ".bond_grad_a",
-                              filled ? inputs_ * bond_ * kFloat : 0);
+                              a_is_whole() ? 0 : inputs_ * bond_ * kFloat);
   u_ = workspace.Reserve("linear.u", max_rows * rank_ * kFloat);
   grad_a_ = sums.Reserve(scratch + ".grad_a", inputs_ * rank_ * kFloat);
   all_grad_b_ = sums.Reserve(
@@ -85,8 +87,7 @@ TtLinear::TtLinear(const Plan& plan, const FactorisableLayer& layer,
 }
 
 ConstMatrix TtLinear::A() const {
-  if (rank_ > bond_) return ConstMatrix(whole().Floats(a_), inputs_, rank_);
-  return chain_->Prefix(cores_.cores(), whole().Floats(kept_));
+  return ConstMatrix(whole().Floats(a_), inputs_, rank_);
 }
 
 ConstMatrix TtLinear::B() const {
@@ -159,19 +160,22 @@ absl::Status TtLinear::ToFactors(const Step& step) {
                                      outputs_ * kFloat));
   RETURN_IF_ERROR(
       backend.Fill({last_row + outputs_, (padded_ - rank_ - 1) * outputs_}, 0));
+  float* a = whole().Floats(a_);
+  float* const made_a = a_is_whole() ? a : Contraction(bond_a_);
+  float* const made_b = b_is_whole() ? b : Contraction(bond_b_);
   RETURN_IF_ERROR(cores_.Fold(step));
-  float* kept = whole().Floats(kept_);
-  RETURN_IF_ERROR(chain_->Forward(&backend, cores_.cores(), kept));
-  const ConstMatrix suffix = chain_->Suffix(cores_.cores(), kept);
-  RETURN_IF_ERROR(
-      backend.CopyRows(ConstMatrix(suffix.data, bond_, outputs_, suffix.stride),
-                       Matrix(b, bond_, outputs_)));
-  if (rank_ == bond_) return absl::OkStatus();
+  RETURN_IF_ERROR(chain_->Forward(&backend, cores_.cores(), Contraction(inner_),
+                                  made_a, made_b));
+  if (!b_is_whole()) {
+    RETURN_IF_ERROR(
+        backend.CopyRows(ConstMatrix(made_b, bond_, outputs_, all_outputs_),
+                         Matrix(b, bond_, outputs_)));
+  }
+  if (a_is_whole()) return absl::OkStatus();
   RETURN_IF_ERROR(
       backend.Fill({b + bond_ * outputs_, (rank_ - bond_) * outputs_}, 0));
-  float* a = whole().Floats(a_);
   RETURN_IF_ERROR(backend.Fill({a, inputs_ * rank_}, 0));
-  return backend.CopyRows(chain_->Prefix(cores_.cores(), kept),
+  return backend.CopyRows(ConstMatrix(made_a, inputs_, bond_),
                           Matrix(a, inputs_, bond_, rank_));
 }
 
@@ -282,20 +286,24 @@ absl::Status TtLinear::BackwardToCores(const Step& step) {
     grad_b = all;
   }
   Matrix grad_a = this->grad_a();
-  if (rank_ > bond_) {
+  if (!a_is_whole()) {
     const Matrix bond(plan_.sums->Floats(bond_grad_a_), inputs_, bond_);
     RETURN_IF_ERROR(backend.CopyRows(
         ConstMatrix(grad_a.data, inputs_, bond_, rank_), bond));
     grad_a = bond;
   }
-  const float* kept = whole().Floats(kept_);
+  float* inner = Contraction(inner_);
+  if (plan_.memory->contraction()->shared()) {
+    RETURN_IF_ERROR(cores_.FoldAgain(step));
+    RETURN_IF_ERROR(chain_->Rebuild(&backend, cores_.cores(), inner));
+  }
   // Memory for each, so that both run beside each other.
   float* scratch = plan_.sums->Floats(chain_scratch_);
   const absl::Span<float* const> grad_cores = cores_.grad_cores();
-  RETURN_IF_ERROR(chain_->PrefixBackward(&backend, cores_.cores(), kept, grad_a,
-                                         grad_cores, scratch));
+  RETURN_IF_ERROR(chain_->PrefixBackward(&backend, cores_.cores(), inner,
+                                         grad_a, grad_cores, scratch));
   RETURN_IF_ERROR(chain_->SuffixBackward(
-      &backend, cores_.cores(), kept, ConstMatrix(grad_b, bond_, all_outputs_),
+      &backend, cores_.cores(), inner, ConstMatrix(grad_b, bond_, all_outputs_),
       grad_cores, scratch + chain_->workspace_size()));
   return cores_.Backward(step);
 }

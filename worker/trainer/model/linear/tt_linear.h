@@ -75,6 +75,12 @@ class TtLinear : public Linear, public RankSpaceLinear {
   SavedMemory& whole() const { return *plan_.memory->whole(); }
   // Computes A and B~ from the cores.
   absl::Status ToFactors(const Step& step);
+  // Whether A, or B, lies as the chain makes it: without padding.
+  bool a_is_whole() const { return rank_ == bond_; }
+  bool b_is_whole() const { return a_is_whole() && all_outputs_ == outputs_; }
+  float* Contraction(Workspace::Piece piece) const {
+    return plan_.memory->contraction()->Floats(piece);
+  }
   // Adds the cores' gradients, computed from gA and gB~.
   absl::Status BackwardToCores(const Step& step);
 
@@ -90,14 +96,16 @@ class TtLinear : public Linear, public RankSpaceLinear {
   // Columns of T~ in products: rank + 1, or stride_ on a device, whose fast
   // products want sizes that fill vectors of 16 bytes.
   const int64_t padded_;
-  const bool silu_;       // f is SiLU; else there is none
+  const bool silu_;  // f is SiLU; else there is none
   const LayerBias bias_;
   FoldedCores cores_;
   std::optional<kernels::TtChain> chain_;
   // Whether gA and gB~ hold sums of this Backward, or zeros.
   bool has_grad_a_ = false, has_grad_b_ = false;
-  SavedMemory::Piece kept_, a_, b_, t_;
+  SavedMemory::Piece a_, b_, t_;
   SavedMemory::Piece activated_;  // T~ where it is not T's memory
+  // Products of cores, of them A and B where these lie otherwise.
+  Workspace::Piece inner_, bond_a_, bond_b_;
   Workspace::Piece u_, grad_a_, bond_grad_a_, grad_b_, all_grad_b_;
   Workspace::Piece chain_scratch_, tiles_;
 };

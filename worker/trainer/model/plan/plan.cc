@@ -19,7 +19,9 @@ Workspace::Piece Workspace::Reserve(const std::string& name, int64_t bytes) {
 StepMemory::StepMemory(kernels::Backend* backend, int stages, bool finish_last)
     : memory_(backend),
       whole_(&memory_, {0, 2 * stages - 1}),
-      gradients_(&memory_, {stages, 2 * stages - 1}) {
+      gradients_(&memory_, {stages, 2 * stages - 1}),
+      contraction_(&memory_, {{0, 2 * stages - 1}},
+                   /*shared=*/backend->in_host_memory()) {
   for (int i = 0; i < stages; ++i) {
     const int last = 2 * stages - 1, backward = last - i;
     saved_.emplace_back(&memory_, kernels::PhaseSpan{i, backward});

@@ -57,6 +57,7 @@ class Workspace {
 
   Piece Reserve(const std::string& name, int64_t bytes);
   float* Floats(Piece piece) const { return memory_->Floats(piece); }
+  bool shared() const { return shared_; }
 
  private:
   kernels::MemoryPlan* const memory_;
@@ -84,6 +85,11 @@ class StepMemory {
   SavedMemory* whole() { return &whole_; }
   // Memory that lives in all backward phases.
   SavedMemory* gradients() { return &gradients_; }
+  // What a layer's Contract computes from the cores and its FinishBackward
+  // reads. Layers share such memory in a host's, so that each computes it
+  // again; on a device, where all layers' small operations run together, it is
+  // the layer's own and lasts from the one to the other.
+  Workspace* contraction() { return &contraction_; }
 
   absl::Status Commit() { return memory_.Commit(); }
   int64_t bytes() const { return memory_.bytes(); }
@@ -93,6 +99,7 @@ class StepMemory {
   std::vector<SavedMemory> saved_;
   std::vector<Workspace> workspaces_, sums_;
   SavedMemory whole_, gradients_;
+  Workspace contraction_;
 };
 
 // Handed to every layer's constructor, which reserves its memory. All pointers
