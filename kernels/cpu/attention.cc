@@ -1,4 +1,5 @@
 // Computes multi-head attention and its gradients, sequence by sequence.
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -20,13 +21,15 @@ bool Empty(const AttentionShape& s) {
   return s.tokens == 0 || s.heads == 0 || s.head_width == 0;
 }
 
-// The parts of one thread's scratch: keys and values transposed, and what a
-// head needs.
-int64_t TransposedFloats(const AttentionShape& s) {
+// One head's keys, say, in the scratch of a thread.
+int64_t PanelFloats(const AttentionShape& s) {
   return s.head_width * PaddedLength(s.max_length);
 }
+// A thread's scratch: panels of the keys, the values, their transposes and
+// their gradients, and what a head needs.
+constexpr int64_t kPanels = 5;
 int64_t ThreadFloats(const AttentionShape& s) {
-  return 2 * TransposedFloats(s) + HeadScratchFloats(s.max_length);
+  return kPanels * PanelFloats(s) + HeadScratchFloats(s.max_length);
 }
 
 // Heads of queries that share a head of keys.
@@ -89,6 +92,23 @@ void ForUnits(int threads, const AttentionShape& s, ConstIndices offsets,
   }
 }
 
+// Copies rows that are apart in memory next to each other. Where whole rows of
+// tokens are a power of two long, the rows of a head are in a few sets of the
+// caches only, which hold no more than some of them at a time.
+ConstMatrix Gather(ConstMatrix from, float* panel) {
+  for (int64_t i = 0; i < from.rows; ++i) {
+    const float* row = from.data + i * from.stride;
+    std::copy(row, row + from.cols, panel + i * from.cols);
+  }
+  return ConstMatrix(panel, from.rows, from.cols);
+}
+void Scatter(const float* panel, Matrix to) {
+  for (int64_t i = 0; i < to.rows; ++i) {
+    const float* row = panel + i * to.cols;
+    std::copy(row, row + to.cols, to.data + i * to.stride);
+  }
+}
+
 COMERA_CLONES
 void AddRun(const float* __restrict from, float* __restrict to, int64_t n) {
 #pragma omp simd
@@ -132,16 +152,18 @@ absl::Status CpuBackend::Attention(const AttentionShape& s,
 
   const DropoutMask dropout(key);
   const float scale = 1.0f / std::sqrt(static_cast<float>(s.head_width));
+  const int64_t panel = PanelFloats(s);
   ForUnits(threads_, s, offsets, static_cast<float*>(workspace),
            [&](const Unit& u, float* keys_t) {
              const int64_t first = u.rows.first, length = u.rows.length;
              const ConstMatrix keys = u.Keys(k);
              TransposePanel(scale, keys.data, keys.stride, length, keys.cols,
                             keys_t, PaddedLength(length));
+             const ConstMatrix values = Gather(u.Keys(v), keys_t + panel);
              HeadForward({u.Queries(q), keys_t, s.causal},
-                         {dropout, first, s.heads, u.head}, u.Keys(v), false,
+                         {dropout, first, s.heads, u.head}, values, false,
                          u.Queries(out), log_sum + u.head * s.tokens + first,
-                         keys_t + 2 * TransposedFloats(s));
+                         keys_t + kPanels * panel);
            });
   return absl::OkStatus();
 }
@@ -170,9 +192,12 @@ absl::Status CpuBackend::AttentionBackward(
                            part_columns);
   ForUnits(threads_, s, offsets, scratch, [&](const Unit& u, float* keys_t) {
     const int64_t first = u.rows.first, length = u.rows.length;
-    const int64_t padded = PaddedLength(length);
-    float* values_t = keys_t + TransposedFloats(s);
-    const ConstMatrix keys = u.Keys(k), values = u.Keys(v);
+    const int64_t padded = PaddedLength(length), panel = PanelFloats(s);
+    float* values_t = keys_t + panel;
+    float* grad_keys = values_t + 2 * panel;
+    float* grad_values = grad_keys + panel;
+    const ConstMatrix values = u.Keys(v);
+    const ConstMatrix keys = Gather(u.Keys(k), values_t + panel);
     TransposePanel(scale, keys.data, keys.stride, length, keys.cols, keys_t,
                    padded);
     TransposePanel(1, values.data, values.stride, length, values.cols, values_t,
@@ -181,9 +206,11 @@ absl::Status CpuBackend::AttentionBackward(
                  {dropout, first, s.heads, u.head}, keys, values_t,
                  log_sum + u.head * s.tokens + first, u.Queries(grad_out),
                  scale,
-                 {u.Queries(grad_q), u.KeyGradient(grad_k, key_parts, group),
-                  u.KeyGradient(grad_v, value_parts, group)},
-                 values_t + TransposedFloats(s));
+                 {u.Queries(grad_q), Matrix(grad_keys, length, keys.cols),
+                  Matrix(grad_values, length, keys.cols)},
+                 grad_values + panel);
+    Scatter(grad_keys, u.KeyGradient(grad_k, key_parts, group));
+    Scatter(grad_values, u.KeyGradient(grad_v, value_parts, group));
   });
   if (group > 1) {
     AddParts(threads_, s, key_parts, grad_k);

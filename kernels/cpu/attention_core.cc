@@ -10,17 +10,19 @@
 namespace comera::kernels {
 namespace {
 
-// A block of scores, so that two of them and the keys fit the first caches.
-constexpr int64_t kBlockFloats = 8192;
+// A block of scores. More of them would use a block of keys more often, and
+// leave less of the second cache to the keys.
+constexpr int64_t kBlockFloats = 16384;
 
-// Queries of a block of causal attention, at most: half of its products with
+// Queries of a block, at most. Of causal attention: half of its products with
 // the keys of its own place are in vain.
+constexpr int64_t kMostRows = 128;
 constexpr int64_t kMostCausalRows = 32;
 
 int64_t BlockRows(int64_t length, bool causal) {
   const int64_t padded = PaddedLength(std::max<int64_t>(length, 1));
   return std::clamp<int64_t>(kBlockFloats / padded / 8 * 8, 8,
-                             causal ? kMostCausalRows : 128);
+                             causal ? kMostCausalRows : kMostRows);
 }
 
 // A block of queries and the keys that any of them sees.
@@ -121,8 +123,9 @@ const float* Scales(const HeadDropout& d, int64_t i, int64_t length,
 int64_t HeadScratchFloats(int64_t max_length) {
   // Shorter sequences have blocks of more rows, but of no more floats than
   // these; causal attention has no larger ones.
-  const int64_t block = std::max(
-      kBlockFloats, BlockRows(max_length, false) * PaddedLength(max_length));
+  const int64_t padded = PaddedLength(max_length);
+  const int64_t block = std::max(std::min(kBlockFloats, kMostRows * padded),
+                                 BlockRows(max_length, false) * padded);
   return ScaleFloats(max_length) + 2 * block;
 }
 

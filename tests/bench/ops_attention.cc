@@ -9,28 +9,35 @@
 namespace comera::kernels {
 namespace {
 
-// The shape: 32 sequences of 128 tokens, 12 heads of 64.
+// As many sequences as make kTokens, heads of 64: by default 12 of them and a
+// length of 128.
 struct AttentionBench : Bench {
-  explicit AttentionBench(int64_t percent) {
+  explicit AttentionBench(int64_t percent, int64_t length = 128,
+                          int64_t heads = 12)
+      : shape{kTokens / length, kTokens, length, heads, 64} {
     std::vector<int32_t> ends;
-    for (int32_t i = 0; i <= 32; ++i) ends.push_back(128 * i);
+    for (int64_t i = 0; i <= shape.sequences; ++i) {
+      ends.push_back(static_cast<int32_t>(length * i));
+    }
     offsets = buffers.I(ends);
     key.rate = static_cast<float>(percent) / 100;
     key.state = buffers.State();
   }
-  const AttentionShape shape = {32, kTokens, 128, 12, 64};
+  const AttentionShape shape;
   ConstIndices offsets;
   DropoutKey key;
 };
 
 void BM_Attention(benchmark::State& state) {
-  AttentionBench b(state.range(0));
+  AttentionBench b(state.range(0), state.range(2), state.range(3));
   const AttentionShape& shape = b.shape;
-  const Matrix q = b.buffers.M(kTokens, kHidden);
-  const Matrix k = b.buffers.M(kTokens, kHidden);
-  const Matrix v = b.buffers.M(kTokens, kHidden);
-  const Matrix out = b.buffers.M(kTokens, kHidden);
-  float* sums = b.buffers.Floats(12 * kTokens);
+  const int64_t hidden = shape.heads * shape.head_width;
+  const double product = 2.0 * kTokens * shape.max_length * hidden;
+  const Matrix q = b.buffers.M(kTokens, hidden);
+  const Matrix k = b.buffers.M(kTokens, hidden);
+  const Matrix v = b.buffers.M(kTokens, hidden);
+  const Matrix out = b.buffers.M(kTokens, hidden);
+  float* sums = b.buffers.Floats(shape.heads * kTokens);
   float* workspace =
       b.buffers.Floats(b.backend->AttentionWorkspaceBytes(shape) / 4);
   if (state.range(1) == 0) {
@@ -38,21 +45,22 @@ void BM_Attention(benchmark::State& state) {
       return b.backend->Attention(shape, b.key, b.offsets, q, k, v, sums, out,
                                   workspace);
     });
-    Flops(state, 4.0 * 32 * 12 * 128 * 128 * 64);
+    Flops(state, 2 * product);
     return;
   }
-  const Matrix gq = b.buffers.M(kTokens, kHidden);
-  const Matrix gk = b.buffers.M(kTokens, kHidden);
-  const Matrix gv = b.buffers.M(kTokens, kHidden);
+  const Matrix gq = b.buffers.M(kTokens, hidden);
+  const Matrix gk = b.buffers.M(kTokens, hidden);
+  const Matrix gv = b.buffers.M(kTokens, hidden);
   b.Repeat(state, [&] {
     return b.backend->AttentionBackward(shape, b.key, b.offsets, q, k, v, sums,
                                         out, gq, gk, gv, workspace);
   });
-  Flops(state, 10.0 * 32 * 12 * 128 * 128 * 64);
+  Flops(state, 5 * product);
 }
 BENCHMARK(BM_Attention)
-    ->ArgNames({"percent", "backward"})
-    ->ArgsProduct({{0, 10}, {0, 1}})
+    ->ArgNames({"percent", "backward", "length", "heads"})
+    ->ArgsProduct({{0, 10}, {0, 1}, {128}, {12}})
+    ->ArgsProduct({{0}, {0, 1}, {128, 512}, {16}})
     ->UseRealTime();
 
 void BM_RankSpaceAttention(benchmark::State& state) {

@@ -19,8 +19,8 @@ namespace {
 constexpr char kEmbedding[] = "embedding";
 
 // Rows of a TTM table at a time: steps of CodeBERT-LARGE take as long with
-// 4,096, and need 25 MB more.
-constexpr int64_t kBlockRows = 2048;
+// 2,048, and need 12 MB more.
+constexpr int64_t kBlockRows = 1024;
 
 constexpr int64_t kFloat = sizeof(float);
 
@@ -65,9 +65,7 @@ void TiedProjection::PlanBlocks(const Plan& plan, const std::string& table,
                                        expansion_->scratch_size() * kFloat);
   }
   dense_rows_.emplace(plan, table, form.dense_tokens, block_);
-  const int64_t bytes = block_ * hidden_ * kFloat;
-  rows_ = plan.workspace->Reserve("head.table_rows", bytes);
-  grad_rows_ = plan.workspace->Reserve("head.grad_table_rows", bytes);
+  rows_ = plan.workspace->Reserve("head.table_rows", block_ * hidden_ * kFloat);
 }
 
 ConstMatrix TiedProjection::Table(const Step& step) const {
@@ -173,10 +171,9 @@ absl::Status TiedProjection::Backward(const Step& step, int64_t, ConstMatrix x,
       RETURN_IF_ERROR(backend.Gemm(false, false, 1, grad, rows,
                                    accumulate || block > 0 ? 1 : 0, grad_x));
     }
-    const Matrix grad_rows(plan_.workspace->Floats(grad_rows_), rows.rows,
-                           hidden_);
-    RETURN_IF_ERROR(backend.Gemm(true, false, 1, grad, x, 0, grad_rows));
-    RETURN_IF_ERROR(ProjectRows(step, block, grad_rows));
+    // The gradient of the rows takes their place.
+    RETURN_IF_ERROR(backend.Gemm(true, false, 1, grad, x, 0, rows));
+    RETURN_IF_ERROR(ProjectRows(step, block, rows));
   }
   if (!expansion_.has_value()) return absl::OkStatus();
   const int64_t last = blocks() - 1;

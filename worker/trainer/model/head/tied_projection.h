@@ -74,7 +74,7 @@ class TiedProjection : public Linear {
   std::optional<kernels::TtmExpansion> expansion_;  // none if pruned
   std::optional<FoldedCores> cores_;                // none if pruned
   SavedMemory::Piece halves_;
-  Workspace::Piece scratch_, rows_, grad_rows_;
+  Workspace::Piece scratch_, rows_;
 };
 
 }  // namespace comera::trainer

@@ -19,11 +19,13 @@ FoldedCores::FoldedCores(const Plan& plan, const std::string& layer_name,
                          const std::string& scratch, Memory memory)
     : plan_(plan), memory_(memory) {
   int64_t floats = 0;
+  int64_t folded_floats = 0;  // without the last core
   for (const TensorisedLayer& layer : plan.layout->layers) {
     if (layer.name != layer_name) continue;
     for (size_t i = 0; i < layer.cores.size(); ++i) {
       const bool last = i + 1 == layer.cores.size();
       const Parameter& g = plan.layout->parameters[layer.cores[i]];
+      folded_floats = floats;
       parts_.push_back(
           {&g, last ? nullptr : &plan.layout->parameters[layer.bonds[i]],
            floats});
@@ -32,11 +34,12 @@ FoldedCores::FoldedCores(const Plan& plan, const std::string& layer_name,
   }
   cores_.resize(parts_.size());
   grad_cores_.resize(parts_.size());
-  const int64_t bytes = floats * int64_t{sizeof(float)};
+  constexpr int64_t kFloat = sizeof(float);
+  const int64_t bytes = folded_floats * kFloat;
   folded_ = memory == Memory::kOwn
                 ? plan.memory->whole()->Reserve(layer_name + ".folded", bytes)
                 : plan.memory->contraction()->Reserve("folded", bytes);
-  grad_ = plan.sums->Reserve(scratch + ".grad_cores", bytes);
+  grad_ = plan.sums->Reserve(scratch + ".grad_cores", floats * kFloat);
 }
 
 absl::Status FoldedCores::Fold(const Step& step) {
