@@ -482,12 +482,13 @@ class Backend {
                                  ConstMatrix q, ConstMatrix k, ConstMatrix v,
                                  float* log_sum, Matrix out,
                                  void* workspace) = 0;
-  // Computes P again.
+  // Computes P again. `out` is what Attention gave; a backend in the host's
+  // memory does not read it.
   virtual absl::Status AttentionBackward(
       const AttentionShape& shape, const DropoutKey& key, ConstIndices offsets,
       ConstMatrix q, ConstMatrix k, ConstMatrix v, const float* log_sum,
-      ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_v,
-      void* workspace) = 0;
+      ConstMatrix out, ConstMatrix grad_out, Matrix grad_q, Matrix grad_k,
+      Matrix grad_v, void* workspace) = 0;
   // Bytes of workspace for both, for any shape of no more sequences, tokens
   // and max_length.
   virtual int64_t AttentionWorkspaceBytes(const AttentionShape& shape) = 0;

@@ -390,8 +390,9 @@ class CostBackend final : public Backend {
   // The scores again, and four products for the gradients.
   absl::Status AttentionBackward(const AttentionShape& s, const DropoutKey& key,
                                  ConstIndices, ConstMatrix, ConstMatrix,
-                                 ConstMatrix, const float*, ConstMatrix, Matrix,
-                                 Matrix, Matrix, void*) override {
+                                 ConstMatrix, const float*, ConstMatrix,
+                                 ConstMatrix, Matrix, Matrix, Matrix,
+                                 void*) override {
     const double width = static_cast<double>(s.head_width);
     return Heads("AttentionBackward", s, key, 5 * width, 0);
   }

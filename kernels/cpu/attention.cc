@@ -171,8 +171,8 @@ absl::Status CpuBackend::Attention(const AttentionShape& s,
 absl::Status CpuBackend::AttentionBackward(
     const AttentionShape& s, const DropoutKey& key, ConstIndices offsets,
     ConstMatrix q, ConstMatrix k, ConstMatrix v, const float* log_sum,
-    ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_v,
-    void* workspace) {
+    ConstMatrix, ConstMatrix grad_out, Matrix grad_q, Matrix grad_k,
+    Matrix grad_v, void* workspace) {
   constexpr char kOp[] = "AttentionBackward";
   RETURN_IF_ERROR(CheckAttentionOperands(
       kOp, s, key, offsets,

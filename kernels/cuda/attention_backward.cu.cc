@@ -1,7 +1,7 @@
-// Formula: dP = dropout(G v^T), D = row sums of P dP, dS = P (dP - D),
+// Formula: dP = dropout(G v^T), D = row sums of G out, dS = P (dP - D),
 // grad_q = dS k, grad_k = dS^T q, grad_v = dropout(P)^T G, for G = grad_out
 // (device/attention_backward.h).
-// Shapes: q, grad_q, grad_out (tokens, heads * head_width); k, v, grad_k,
+// Shapes: q, grad_q, out, grad_out (tokens, heads * head_width); k, v, grad_k,
 // grad_v (tokens, key_heads() * head_width); log_sum and D (heads, tokens).
 // Threads: a warp takes 16 queries (first kernel, which also leaves D in the
 // workspace) or 16 keys (second kernel) of a head, a block four warps; the
@@ -31,10 +31,6 @@ inline constexpr int kTile = kPrecision == CudaPrecision::kFp32 ||
                                       kWidth > 64)
                                  ? 16
                                  : 32;
-// The least of them.
-constexpr int kLeastTile = 16;
-// Beyond this many keys what was drawn is drawn again.
-constexpr int kMostDrawn = 256;
 // Queries that pass through shared memory at a time.
 template <int kWidth>
 inline constexpr int kQueries = kWidth > 64 ? 32 : 64;
@@ -50,7 +46,7 @@ inline constexpr bool kInRegisters = kWidth <= 32 ||
 struct Arguments {
   SequenceBlocks blocks;
   DeviceDropout dropout;
-  ConstMatrix q, k, v, grad_out;
+  ConstMatrix q, k, v, out, grad_out;
   Matrix grad_q, grad_k, grad_v;
   const float* log_sum = nullptr;
   float* delta = nullptr;  // (heads, tokens)
@@ -59,8 +55,7 @@ struct Arguments {
   int heads = 0;
   int group = 1;  // heads that share keys
   float scale = 1;
-  int capacity = 0;     // keys in shared memory
-  int drawn_words = 0;  // in a warp
+  int capacity = 0;  // keys in shared memory
 };
 
 template <CudaPrecision kPrecision, int kWidth, bool kCausal>
@@ -78,9 +73,6 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
   auto* const keys = grads + kRows * kStride;
   auto* const values = keys + a.capacity * kStride;
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  uint32_t* drawn = reinterpret_cast<uint32_t*>(values + a.capacity * kStride) +
-                    warp * a.drawn_words;
-  if (a.drawn_words == 0) drawn = nullptr;
   const int there = block.length - block.begin;
   LoadRows<kWidth>(a.q, block.first + block.begin, column, a.width, kRows,
                    there, a.scale, queries);
@@ -105,51 +97,34 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
     log_sum[r] = i < rows ? a.log_sum[head * a.tokens + first + i] : 0;
   }
 
-  using Tiles = KeyTiles<kPrecision, SeenKeys<kCausal>>;
-  const int end = KeysInReach<kCausal>(block.length, block.begin, kRows);
-  const auto walk = [&](bool again, const auto& see) {
-    for (int key = 0; key < end; key += a.capacity) {
-      const int count = min(a.capacity, end - key);
-      if (!again || end > a.capacity) {
-        __syncthreads();
-        const int padded = (count + kKeys - 1) / kKeys * kKeys;
-        LoadRows<kWidth>(a.k, block.first + key, key_column, a.width, padded,
-                         count, 1, keys);
-        LoadRows<kWidth>(a.v, block.first + key, key_column, a.width, padded,
-                         count, 1, values);
-        __syncthreads();
-      }
-      if (rows > 0) {
-        see(Tiles{keys, values, key,
-                  KeysInReach<kCausal>(key + count, begin, 16) - key,
-                  SeenFrom<kCausal>(block.length, begin)});
-      }
-    }
-  };
-  // first walk: the context, and from it D
   float delta[2] = {0, 0};
-  {
-    float context[kWidth / 8][4];
-    SetZero(context);
-    walk(false, [&](const Tiles& tiles) {
-      AddContext<kPrecision, kWidth, kKeys>(query_rows, tiles, log_sum, dropout,
-                                            row, drawn, context);
-    });
-    if (rows > 0) {
-      RowDots<kWidth>(context, grads + 16 * warp * kStride, delta);
-      delta[0] *= dropout.scale();
-      delta[1] *= dropout.scale();
-    }
+  if (rows > 0) {
+    RowDots<kWidth>(a.out.data + first * a.out.stride + column, a.out.stride,
+                    rows, a.width, grads + 16 * warp * kStride, delta);
   }
-  // second walk: the gradient of the queries
+  // walk over the keys
   const Held grad_rows(grads + 16 * warp * kStride);
   float sums[kWidth / 8][4];
   SetZero(sums);
-  walk(true, [&](const Tiles& tiles) {
-    AddQueryGradients<kPrecision, kWidth, kKeys>(query_rows, grad_rows, tiles,
-                                                 log_sum, delta, dropout, row,
-                                                 drawn, sums);
-  });
+  const int end = KeysInReach<kCausal>(block.length, block.begin, kRows);
+  for (int key = 0; key < end; key += a.capacity) {
+    const int count = min(a.capacity, end - key);
+    const int padded = (count + kKeys - 1) / kKeys * kKeys;
+    __syncthreads();
+    LoadRows<kWidth>(a.k, block.first + key, key_column, a.width, padded, count,
+                     1, keys);
+    LoadRows<kWidth>(a.v, block.first + key, key_column, a.width, padded, count,
+                     1, values);
+    __syncthreads();
+    if (rows > 0) {
+      const KeyTiles<kPrecision, SeenKeys<kCausal>> tiles = {
+          keys, values, key, KeysInReach<kCausal>(key + count, begin, 16) - key,
+          SeenFrom<kCausal>(block.length, begin)};
+      AddQueryGradients<kPrecision, kWidth, kKeys>(query_rows, grad_rows, tiles,
+                                                   log_sum, delta, dropout, row,
+                                                   nullptr, sums);
+    }
+  }
   // write
   if (rows <= 0) return;
   if (WarpLane() % 4 == 0) {
@@ -241,12 +216,12 @@ int64_t CudaBackend::AttentionWorkspaceBytes(const AttentionShape& s) {
 absl::Status CudaBackend::AttentionBackward(
     const AttentionShape& s, const DropoutKey& key, ConstIndices offsets,
     ConstMatrix q, ConstMatrix k, ConstMatrix v, const float* log_sum,
-    ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_v,
-    void* workspace) {
+    ConstMatrix out, ConstMatrix grad_out, Matrix grad_q, Matrix grad_k,
+    Matrix grad_v, void* workspace) {
   constexpr char kOp[] = "AttentionBackward";
   RETURN_IF_ERROR(CheckAttentionOperands(
       kOp, s, key, offsets,
-      {{"q", q}, {"grad_out", grad_out}, {"grad_q", grad_q}},
+      {{"q", q}, {"out", out}, {"grad_out", grad_out}, {"grad_q", grad_q}},
       {{"k", k}, {"v", v}, {"grad_k", grad_k}, {"grad_v", grad_v}}, log_sum,
       workspace));
   RETURN_IF_ERROR(CheckAttentionWidth(kOp, "head width", s.head_width));
@@ -261,6 +236,7 @@ absl::Status CudaBackend::AttentionBackward(
   a.q = q;
   a.k = k;
   a.v = v;
+  a.out = out;
   a.grad_out = grad_out;
   a.grad_q = grad_q;
   a.grad_k = grad_k;
@@ -272,10 +248,6 @@ absl::Status CudaBackend::AttentionBackward(
   a.heads = static_cast<int>(s.heads);
   a.group = GroupSize(s);
   a.scale = 1 / std::sqrt(static_cast<float>(s.head_width));
-  if (s.max_length <= kMostDrawn && a.dropout.threshold > 0) {
-    a.drawn_words =
-        32 * static_cast<int>((s.max_length + kLeastTile - 1) / kLeastTile);
-  }
   const auto blocks =
       static_cast<unsigned>(s.sequences * a.blocks.per_sequence);
   return WithWidth(
@@ -284,12 +256,12 @@ absl::Status CudaBackend::AttentionBackward(
         constexpr CudaPrecision kPrecision = precision();
         constexpr int kWidth = width();
         constexpr int64_t kRow = RowsBytes<kPrecision, kWidth>(1);
-        const int64_t fixed = 2 * kRows * kRow + kWarps * 4 * a.drawn_words;
-        a.capacity = KeyCapacity(s.max_length, 32, fixed, 2 * kRow);
+        constexpr int64_t kFixed = 2 * kRows * kRow;
+        a.capacity = KeyCapacity(s.max_length, 32, kFixed, 2 * kRow);
         RETURN_IF_ERROR(
             Launch("QueryGradientKernel",
                    Shape(dim3(blocks, static_cast<unsigned>(s.heads)),
-                         dim3(32 * kWarps), fixed + 2 * a.capacity * kRow),
+                         dim3(32 * kWarps), kFixed + 2 * a.capacity * kRow),
                    s.causal ? QueryGradientKernel<kPrecision, kWidth, true>
                             : QueryGradientKernel<kPrecision, kWidth, false>,
                    a));

@@ -53,7 +53,7 @@ void BM_Attention(benchmark::State& state) {
   const Matrix gv = b.buffers.M(kTokens, hidden);
   b.Repeat(state, [&] {
     return b.backend->AttentionBackward(shape, b.key, b.offsets, q, k, v, sums,
-                                        out, gq, gk, gv, workspace);
+                                        out, out, gq, gk, gv, workspace);
   });
   Flops(state, 5 * product);
 }

@@ -47,7 +47,7 @@ void BM_CausalAttention(benchmark::State& state) {
   const Matrix gv = b.buffers.M(kTokens, key_columns);
   b.Repeat(state, [&] {
     return b.backend->AttentionBackward(shape, {}, offsets, q, k, v, sums, out,
-                                        gq, gk, gv, workspace);
+                                        out, gq, gk, gv, workspace);
   });
   Flops(state, 5 * products);
 }

@@ -3,10 +3,10 @@
 //   dP = dropout(G values^T),  D = row sums of P dP,  dS = P (dP - D),
 //   grad queries = dS keys,  grad keys = dS^T queries,
 //   grad values = dropout(P)^T G.
-// D is also the row sum of G and the context, dropout(P) values: a first walk
-// over the keys gives it, a second one the gradient of the queries. Those of
-// keys and values are another kernel's, which walks over the queries; so every
-// sum has one order.
+// D is also the row sum of G and the context, dropout(P) values, which a first
+// walk over the keys gives where it is not in memory. A second walk gives the
+// gradient of the queries. Those of keys and values are another kernel's, which
+// walks over the queries; so every sum has one order.
 #ifndef COMERA_KERNELS_CUDA_DEVICE_ATTENTION_BACKWARD_H_
 #define COMERA_KERNELS_CUDA_DEVICE_ATTENTION_BACKWARD_H_
 

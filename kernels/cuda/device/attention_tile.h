@@ -139,6 +139,28 @@ __device__ __forceinline__ void RowDots(const float (&x)[kWidth / 8][4],
   }
 }
 
+// The same for x in memory, of which the first `rows` and the columns below
+// `cols` count.
+template <int kWidth, typename T>
+__device__ __forceinline__ void RowDots(const float* x, int64_t stride,
+                                        int count, int cols, const T* rows,
+                                        float (&dots)[2]) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = LaneGroup() + 8 * r;
+    const float* const from = x + row * stride;
+    const T* const at = rows + row * kRowStride<kWidth>;
+    float sum = 0;
+#pragma unroll
+    for (int j = 0; j < kWidth / 4; ++j) {
+      const int col = 8 * (j / 2) + LanePair() + j % 2;
+      if (row < count && col < cols) sum += from[col] * ToFloat(at[col]);
+    }
+    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+    dots[r] = sum + __shfl_xor_sync(0xffffffffu, sum, 2);
+  }
+}
+
 // Sums to the rows of a matrix, the first `rows` and the columns below `cols`.
 template <int kWidth>
 __device__ __forceinline__ void WriteSums(const float (&x)[kWidth / 8][4],

@@ -47,27 +47,40 @@ OpCase Forward(const Sequences& s, const AttentionShape& shape, float rate) {
 OpCase Backward(const Sequences& s, const AttentionShape& shape, float rate) {
   const int64_t rows = s.tokens, cols = shape.heads * shape.head_width;
   const int64_t key_cols = shape.key_heads() * shape.head_width;
-  return {Name("AttentionBackward", s, shape, rate),
-          Join(Places(s),
-               {In("q", rows, cols), In("k", rows, key_cols),
-                In("v", rows, key_cols), LogSum(shape.heads, rows),
-                In("grad_out", rows, cols), Out("grad_q", rows, cols),
-                Out("grad_k", rows, key_cols), Out("grad_v", rows, key_cols)}),
-          [=](Backend* backend, const DeviceOperands& d) -> absl::Status {
-            return WithWorkspace(
-                backend, backend->AttentionWorkspaceBytes(shape), [&](void* w) {
-                  return backend->AttentionBackward(
-                      shape, Key(rate, d), d[0].indices(), d[2].matrix,
-                      d[3].matrix, d[4].matrix, d[5].matrix.data, d[6].matrix,
-                      d[7].matrix, d[8].matrix, d[9].matrix, w);
-                });
-          },
-          [=](Values* v) {
-            reference::AttentionBackward(shape, Numbers(rate, *v), (*v)[0],
-                                         (*v)[2], (*v)[3], (*v)[4], (*v)[5],
-                                         (*v)[6], &(*v)[7], &(*v)[8], &(*v)[9]);
-          },
-          1e-5};
+  OpCase backward = {
+      Name("AttentionBackward", s, shape, rate),
+      Join(Places(s),
+           {In("q", rows, cols), In("k", rows, key_cols),
+            In("v", rows, key_cols), Packed(Out("log_sum", shape.heads, rows)),
+            Out("out", rows, cols), In("grad_out", rows, cols),
+            Out("grad_q", rows, cols), Out("grad_k", rows, key_cols),
+            Out("grad_v", rows, key_cols)}),
+      [=](Backend* backend, const DeviceOperands& d) -> absl::Status {
+        return WithWorkspace(
+            backend, backend->AttentionWorkspaceBytes(shape),
+            [&](void* w) -> absl::Status {
+              float* const log_sum = d[5].matrix.data;
+              RETURN_IF_ERROR(backend->Attention(
+                  shape, Key(rate, d), d[0].indices(), d[2].matrix, d[3].matrix,
+                  d[4].matrix, log_sum, d[6].matrix, w));
+              return backend->AttentionBackward(
+                  shape, Key(rate, d), d[0].indices(), d[2].matrix, d[3].matrix,
+                  d[4].matrix, log_sum, d[6].matrix, d[7].matrix, d[8].matrix,
+                  d[9].matrix, d[10].matrix, w);
+            });
+      },
+      [=](Values* v) {
+        reference::Attention(shape, Numbers(rate, *v), (*v)[0], (*v)[2],
+                             (*v)[3], (*v)[4], &(*v)[5], &(*v)[6]);
+        reference::AttentionBackward(shape, Numbers(rate, *v), (*v)[0], (*v)[2],
+                                     (*v)[3], (*v)[4], (*v)[5], (*v)[7],
+                                     &(*v)[8], &(*v)[9], &(*v)[10]);
+      },
+      1e-5};
+  // With one key the gradient of a score is 0, computed as the difference of
+  // two sums of the same products.
+  if (shape.max_length == 1) backward.least = 0.1;
+  return backward;
 }
 
 // Both passes at several rates of dropout; `sparing` as in OpCase.

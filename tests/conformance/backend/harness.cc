@@ -166,7 +166,7 @@ class Runner {
   void CheckClose(size_t i, const Image& after, const DoubleMatrix& expected) {
     const Operand& operand = op_.operands[i];
     const Placement place = Place(operand, strided_);
-    double largest = 1e-3;
+    double largest = op_.least;
     for (double value : expected.values) {
       largest = std::max(largest, std::fabs(value));
     }

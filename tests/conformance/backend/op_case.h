@@ -66,11 +66,12 @@ struct OpCase {
   std::function<absl::Status(Backend*, const DeviceOperands&)> run;
   // Turns the operands' values before into those after.
   std::function<void(std::vector<reference::DoubleMatrix>*)> reference;
-  // Relative to the operand's largest expected magnitude.
+  // Relative to the operand's largest expected magnitude, or to `least`.
   double tolerance = 2e-6;
   // Numbers of threads and layouts of rows meet once each instead of all with
   // all: a large row that is there for its size, beside smaller ones.
   bool sparing = false;
+  double least = 1e-3;
 };
 // The row with `sparing`.
 OpCase Sparing(OpCase op);

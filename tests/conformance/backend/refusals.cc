@@ -157,7 +157,7 @@ void RefusesAttention(Backend* b, float* p) {
                 "Attention", "log_sum");
   ExpectRefused(b->Attention({1, -4, 4, 1, 5}, {}, offsets, m, m, m, p, m, p),
                 "Attention", "-4");
-  ExpectRefused(b->AttentionBackward(s, {}, offsets, m, m, m, p, m, m, m,
+  ExpectRefused(b->AttentionBackward(s, {}, offsets, m, m, m, p, m, m, m, m,
                                      Matrix(p, 4, 4), p),
                 "AttentionBackward", "grad_v");
   AttentionShape grouped = {1, 4, 4, 5, 1, 2};

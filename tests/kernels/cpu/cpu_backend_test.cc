@@ -278,8 +278,8 @@ TEST(CpuBackendTest, GroupedAttentionDoesNotDependOnThreads) {
     ASSERT_OK(backend->Attention(shape, {}, places, queries, keys, values,
                                  log_sum, out, workspace.data()));
     ASSERT_OK(backend->AttentionBackward(shape, {}, places, queries, keys,
-                                         values, log_sum, grad, grad_q, grad_k,
-                                         grad_v, workspace.data()));
+                                         values, log_sum, out, grad, grad_q,
+                                         grad_k, grad_v, workspace.data()));
     results.push_back(all);
   }
   EXPECT_EQ(results[0], results[1]);

@@ -1,6 +1,7 @@
 // Attention from the rank vectors of its inputs to those of its output.
 #include "worker/trainer/model/encoder/rank_space_attention_branch.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -62,13 +63,16 @@ RankSpaceAttentionBranch::RankSpaceAttentionBranch(
       "attention.scratch",
       plan.backend->RankSpaceAttentionWorkspaceBytes(
           Shape(plan.max_sequences, plan.max_rows, plan.config->length)));
+  const int64_t widest =
+      together_ ? ranks_
+                : std::max({query_.rank(), key_.rank(), value_.rank()});
+  tiles_ = plan.workspace->Reserve(
+      "linear.tiles", plan.backend->RankSpaceStreamWorkspaceBytes(
+                          plan.max_rows, widest, plan.config->hidden));
   if (!together_) return;
   const int64_t a_bytes = plan.config->hidden * ranks_ * kFloat;
   all_a_ = plan.memory->whole()->Reserve(name("all_a"), a_bytes);
   all_grad_a_ = plan.sums->Reserve("attention.all_grad_a", a_bytes);
-  tiles_ = plan.workspace->Reserve(
-      "linear.tiles", plan.backend->RankSpaceStreamWorkspaceBytes(
-                          plan.max_rows, ranks_, plan.config->hidden));
 }
 
 RankSpaceAttentionShape RankSpaceAttentionBranch::Shape(
@@ -221,9 +225,10 @@ absl::Status RankSpaceAttentionBranch::BackwardFromRankSpace(
   RETURN_IF_ERROR(value_.BackwardActivate(0, grad_v));
 
   if (together_) return ProjectTogether(x, all, grad_x);
-  RETURN_IF_ERROR(value_.BackwardProject(x, grad_v, grad_x));
-  RETURN_IF_ERROR(query_.BackwardProject(x, grad_q, grad_x));
-  return key_.BackwardProject(x, grad_k, grad_x);
+  void* const tiles = plan_.workspace->Floats(tiles_);
+  RETURN_IF_ERROR(value_.BackwardProject(x, grad_v, grad_x, tiles));
+  RETURN_IF_ERROR(query_.BackwardProject(x, grad_q, grad_x, tiles));
+  return key_.BackwardProject(x, grad_k, grad_x, tiles);
 }
 
 absl::Status RankSpaceAttentionBranch::ProjectTogether(const StreamInput& x,

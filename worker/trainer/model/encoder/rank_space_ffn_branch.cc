@@ -25,6 +25,9 @@ RankSpaceFfnBranch::RankSpaceFfnBranch(const Plan& plan,
       "ffn.tiles",
       plan.backend->RankSpaceFfnWorkspaceBytes(
           {plan.max_rows, plan.config->ffn, up_->rank(), down_->rank()}));
+  tiles_ = plan.workspace->Reserve(
+      "linear.tiles", plan.backend->RankSpaceStreamWorkspaceBytes(
+                          plan.max_rows, up_->rank(), plan.config->hidden));
 }
 
 absl::Status RankSpaceFfnBranch::Contract(const Step& step) {
@@ -77,7 +80,8 @@ absl::Status RankSpaceFfnBranch::BackwardFromRankSpace(const Step& step,
       up_->TWithOnes(0, rows), up_->BWithBias(), down_->A(), grad_t, grad_t1,
       up_->grad_b(), down_->grad_a(), plan_.workspace->Floats(workspace_)));
   RETURN_IF_ERROR(up_->BackwardActivate(0, grad_t1));
-  return up_->BackwardProject(x, grad_t1, grad_x);
+  return up_->BackwardProject(x, grad_t1, grad_x,
+                              plan_.workspace->Floats(tiles_));
 }
 
 }  // namespace comera::trainer

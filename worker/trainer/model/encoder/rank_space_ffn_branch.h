@@ -40,7 +40,7 @@ class RankSpaceFfnBranch : public Branch, public RankSpaceBranch {
   const std::unique_ptr<Linear> up_layer_, down_layer_;
   RankSpaceLinear* const up_;
   RankSpaceLinear* const down_;
-  Workspace::Piece grad_t2_, workspace_;
+  Workspace::Piece grad_t2_, workspace_, tiles_;
 };
 
 }  // namespace comera::trainer

@@ -90,10 +90,12 @@ class RankSpaceLinear {
                                        kernels::ConstMatrix u,
                                        kernels::Matrix grad_x,
                                        bool accumulate) = 0;
-  // gA += X^T U; gX += U A^T.
+  // gA += X^T U; gX += U A^T. `workspace` is what the backend asks for
+  // (RankSpaceStreamWorkspaceBytes).
   virtual absl::Status BackwardProject(const StreamInput& x,
                                        kernels::ConstMatrix u,
-                                       kernels::Matrix grad_x) = 0;
+                                       kernels::Matrix grad_x,
+                                       void* workspace) = 0;
 
   // Workspace for a U of `rows` rows, valid until another layer's Backward.
   virtual kernels::Matrix U(int64_t rows) const = 0;

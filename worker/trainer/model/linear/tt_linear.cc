@@ -53,7 +53,6 @@ TtLinear::TtLinear(const Plan& plan, const FactorisableLayer& layer,
       bias_(plan, layer.name),
       cores_(plan, layer.name, scratch, FoldedCores::Memory::kContraction) {
   SavedMemory& saved = *plan.saved;
-  Workspace& workspace = *plan.workspace;
   Workspace& sums = *plan.sums;
   a_ = whole().Reserve(layer.name + ".prefix", inputs_ * rank_ * kFloat);
   b_ = whole().Reserve(layer.name + ".suffix", padded_ * outputs_ * kFloat);
@@ -74,14 +73,11 @@ TtLinear::TtLinear(const Plan& plan, const FactorisableLayer& layer,
       "suffix", b_is_whole() ? 0 : chain_->suffix_size() * kFloat);
   bond_grad_a_ = sums.Reserve(scratch + ".bond_grad_a",
                               a_is_whole() ? 0 : inputs_ * bond_ * kFloat);
-  u_ = workspace.Reserve("linear.u", max_rows * rank_ * kFloat);
+  u_ = plan.workspace->Reserve("linear.u", max_rows * rank_ * kFloat);
   grad_a_ = sums.Reserve(scratch + ".grad_a", inputs_ * rank_ * kFloat);
   all_grad_b_ = sums.Reserve(
       scratch + ".all_grad_b",
       all_outputs_ == outputs_ ? 0 : bond_ * all_outputs_ * kFloat);
-  tiles_ = workspace.Reserve(
-      "linear.tiles",
-      plan.backend->RankSpaceStreamWorkspaceBytes(max_rows, rank_, inputs_));
   chain_scratch_ =
       sums.Reserve(scratch + ".chain", 2 * chain_->workspace_size() * kFloat);
 }
@@ -244,11 +240,10 @@ absl::Status TtLinear::BackwardProject(ConstMatrix x, ConstMatrix u,
 }
 
 absl::Status TtLinear::BackwardProject(const StreamInput& x, ConstMatrix u,
-                                       Matrix grad_x) {
+                                       Matrix grad_x, void* workspace) {
   RETURN_IF_ERROR(BeginBackward());
   return plan_.backend->ProjectBackward(x.rows, x.gamma, x.beta, u, A(),
-                                        grad_a(), grad_x,
-                                        plan_.workspace->Floats(tiles_));
+                                        grad_a(), grad_x, workspace);
 }
 
 absl::Status TtLinear::Backward(const Step&, int64_t first_row, ConstMatrix x,

@@ -63,7 +63,8 @@ class TtLinear : public Linear, public RankSpaceLinear {
                                kernels::Matrix grad_x,
                                bool accumulate) override;
   absl::Status BackwardProject(const StreamInput& x, kernels::ConstMatrix u,
-                               kernels::Matrix grad_x) override;
+                               kernels::Matrix grad_x,
+                               void* workspace) override;
   kernels::Matrix U(int64_t rows) const override;
 
  private:
@@ -107,7 +108,7 @@ class TtLinear : public Linear, public RankSpaceLinear {
   // Products of cores, of them A and B where these lie otherwise.
   Workspace::Piece inner_, bond_a_, bond_b_;
   Workspace::Piece u_, grad_a_, bond_grad_a_, grad_b_, all_grad_b_;
-  Workspace::Piece chain_scratch_, tiles_;
+  Workspace::Piece chain_scratch_;
 };
 
 }  // namespace comera::trainer

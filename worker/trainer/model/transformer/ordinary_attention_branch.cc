@@ -171,7 +171,8 @@ absl::Status OrdinaryAttentionBranch::Backward(const Step& step, ConstMatrix x,
       step.Dropout(plan_.config->dropout, AttentionProbabilityDropout(layer_));
   RETURN_IF_ERROR(plan_.backend->AttentionBackward(
       Shape(step), dropout, step.offsets, Projected(0, rows),
-      Projected(1, rows), Projected(2, rows), LogSum(), grad_context, grads[0],
+      Projected(1, rows), Projected(2, rows), LogSum(),
+      keep_context_ ? Context(rows) : Matrix(), grad_context, grads[0],
       grads[1], grads[2], plan_.workspace->Floats(attention_)));
   RETURN_IF_ERROR(Rotate(step, true, grads[0], grads[1]));
   for (int i = 0; i < 3; ++i) {

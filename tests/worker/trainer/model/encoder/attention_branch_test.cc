@@ -43,6 +43,7 @@ class BranchUnderTest {
     plan_.layout = &layout_;
     plan_.max_batch = kMaxSamples;
     plan_.max_rows = kMaxSamples * config_.length;
+    plan_.max_sequences = kMaxSamples;
     const auto linear = [&](const char* part) {
       return MakeLinear(plan_, std::string("layers.0.") + part, plan_.max_rows,
                         std::string("attention.") + part);
