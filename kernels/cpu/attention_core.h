@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/dropout_mask.h"
-#include "kernels/cpu/panel_gemm.h"
+#include "kernels/cpu/products/panel_gemm.h"
 #include "kernels/tensor.h"
 
 namespace comera::kernels {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/cpu/panel_gemm.h"
-#include "kernels/cpu/row_tiles.h"
+#include "kernels/cpu/products/panel_gemm.h"
+#include "kernels/cpu/products/row_tiles.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/vector_math.h"
 

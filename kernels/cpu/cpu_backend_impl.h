@@ -10,9 +10,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/backend.h"
-#include "kernels/cpu/bf16_gemm.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/transposed_gemm.h"
+#include "kernels/cpu/products/bf16_gemm.h"
+#include "kernels/cpu/products/transposed_gemm.h"
 
 namespace comera::kernels {
 

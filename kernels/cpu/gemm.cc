@@ -6,10 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/cpu/cpu_backend_impl.h"
-#include "kernels/cpu/gemm_call.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/small_gemm.h"
-#include "kernels/cpu/thin_gemm.h"
+#include "kernels/cpu/products/small_gemm.h"
+#include "kernels/cpu/products/thin_gemm.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
@@ -36,8 +35,7 @@ int64_t LeadingDimension(ConstMatrix m) {
   return std::max<int64_t>({m.stride, m.cols, 1});
 }
 
-}  // namespace
-
+// c = alpha * op(a) op(b) + beta * c for shapes that fit.
 absl::Status GemmCall(bool transpose_a, bool transpose_b, float alpha,
                       ConstMatrix a, ConstMatrix b, float beta, Matrix c) {
   const int64_t m = c.rows, n = c.cols;
@@ -68,6 +66,8 @@ absl::Status GemmCall(bool transpose_a, bool transpose_b, float alpha,
   return absl::InternalError(absl::StrCat("dnnl_sgemm(m=", m, ", n=", n,
                                           ", k=", k, ") failed: ", status));
 }
+
+}  // namespace
 
 absl::Status CpuBackend::Gemm(bool transpose_a, bool transpose_b, float alpha,
                               ConstMatrix a, ConstMatrix b, float beta,

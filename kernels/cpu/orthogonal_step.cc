@@ -7,8 +7,8 @@
 #include "common/status_macros.h"
 #include "kernels/cpu/cpu_backend_impl.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/products/small_gemm.h"
 #include "kernels/cpu/simd.h"
-#include "kernels/cpu/small_gemm.h"
 #include "kernels/orthogonal_plan.h"
 #include "kernels/shape_check.h"
 

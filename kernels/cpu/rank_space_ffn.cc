@@ -14,9 +14,9 @@
 #include "common/status_macros.h"
 #include "kernels/cpu/cpu_backend_impl.h"
 #include "kernels/cpu/gelu.h"
-#include "kernels/cpu/panel_pack.h"
-#include "kernels/cpu/panel_product.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/products/panel_pack.h"
+#include "kernels/cpu/products/panel_product.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/shape_check.h"
 

@@ -11,9 +11,9 @@
 #include <cstdint>
 
 #include "kernels/cpu/norm_rows.h"
-#include "kernels/cpu/panel_pack.h"
-#include "kernels/cpu/panel_product.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/products/panel_pack.h"
+#include "kernels/cpu/products/panel_product.h"
 #include "kernels/tensor.h"
 
 namespace comera::kernels {

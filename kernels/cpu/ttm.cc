@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "kernels/cpu/block_tiles.h"
 #include "kernels/cpu/check_indices.h"
 #include "kernels/cpu/cpu_backend_impl.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/products/block_tiles.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {

@@ -38,11 +38,17 @@ BENCHMARK(BM_Gemm)
     ->Args({30, 240, 96, 1, 0})
     ->Args({32, 32, 32, 0, 0})
     ->Args({128, 128, 64, 0, 1})
+    // Few rows by a transposed matrix (kernels/cpu/products/transposed_gemm.h):
+    // cores of CodeBERT-LARGE, its logits, a layer's 512 tokens; then more.
+    ->Args({128, 128, 1024, 0, 1})
+    ->Args({88, 1920, 1024, 0, 1})
+    ->Args({512, 128, 1024, 0, 1})
+    ->Args({2048, 3072, 768, 0, 1})
     ->UseRealTime();
 
 // Compares products of operands rounded to bfloat16 (arg bf16), conversion
 // included, with float32, to find the sizes from which it pays
-// (kernels/cpu/bf16_gemm.cc).
+// (kernels/cpu/products/bf16_gemm.cc).
 void BM_GemmBf16(benchmark::State& state) {
   Bench b(state.range(5) != 0 ? v1::TrainingSpec::BF16
                               : v1::TrainingSpec::FP32);

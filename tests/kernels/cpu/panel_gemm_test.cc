@@ -1,5 +1,5 @@
 // The panel product agrees with a plain one for any shape and stride.
-#include "kernels/cpu/panel_gemm.h"
+#include "kernels/cpu/products/panel_gemm.h"
 
 #include <cstdint>
 #include <random>

@@ -1,5 +1,5 @@
 // Makes, keeps and runs oneDNN's matmul primitives.
-#include "kernels/cpu/matmul_primitives.h"
+#include "kernels/cpu/products/matmul_primitives.h"
 
 #include <string_view>
 #include <utility>
@@ -15,6 +15,9 @@ using dnnl::memory;
 constexpr size_t kMostProducts = 256;
 
 }  // namespace
+
+// oneDNN would keep more of them for itself, for the whole process.
+MatmulPrimitives::MatmulPrimitives() { dnnl::set_primitive_cache_capacity(0); }
 
 const MatmulPrimitives::Product& MatmulPrimitives::Get(const MatmulShape& s) {
   const Key key(s.operands, s.transpose_a, s.transpose_b, s.m, s.n, s.k,

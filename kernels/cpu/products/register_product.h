@@ -1,7 +1,7 @@
 // Products whose result stays in registers, for kernels that do something with
 // it before it is stored.
-#ifndef COMERA_KERNELS_CPU_REGISTER_PRODUCT_H_
-#define COMERA_KERNELS_CPU_REGISTER_PRODUCT_H_
+#ifndef COMERA_KERNELS_CPU_PRODUCTS_REGISTER_PRODUCT_H_
+#define COMERA_KERNELS_CPU_PRODUCTS_REGISTER_PRODUCT_H_
 
 #include <cstdint>
 #include <cstring>
@@ -77,4 +77,4 @@ struct RegisterTile {
 
 }  // namespace comera::kernels
 
-#endif  // COMERA_KERNELS_CPU_REGISTER_PRODUCT_H_
+#endif  // COMERA_KERNELS_CPU_PRODUCTS_REGISTER_PRODUCT_H_

@@ -1,8 +1,8 @@
 // Products with one side of a rank and everything in cache: what rank-space
 // kernels do with a tile of tokens and a block of a layer's width. Called from
 // inside parallel regions; nothing is packed, checked or allocated.
-#ifndef COMERA_KERNELS_CPU_PANEL_PRODUCT_H_
-#define COMERA_KERNELS_CPU_PANEL_PRODUCT_H_
+#ifndef COMERA_KERNELS_CPU_PRODUCTS_PANEL_PRODUCT_H_
+#define COMERA_KERNELS_CPU_PRODUCTS_PANEL_PRODUCT_H_
 
 #include <cstdint>
 
@@ -40,4 +40,4 @@ const PanelProducts& BestPanelProducts();
 
 }  // namespace comera::kernels
 
-#endif  // COMERA_KERNELS_CPU_PANEL_PRODUCT_H_
+#endif  // COMERA_KERNELS_CPU_PRODUCTS_PANEL_PRODUCT_H_

@@ -1,6 +1,6 @@
 // Copies of operands as panel products want them.
-#ifndef COMERA_KERNELS_CPU_PANEL_PACK_H_
-#define COMERA_KERNELS_CPU_PANEL_PACK_H_
+#ifndef COMERA_KERNELS_CPU_PRODUCTS_PANEL_PACK_H_
+#define COMERA_KERNELS_CPU_PRODUCTS_PANEL_PACK_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -34,4 +34,4 @@ inline void PackTransposed(ConstMatrix from, int64_t to_rows, int64_t to_cols,
 
 }  // namespace comera::kernels
 
-#endif  // COMERA_KERNELS_CPU_PANEL_PACK_H_
+#endif  // COMERA_KERNELS_CPU_PRODUCTS_PANEL_PACK_H_

@@ -1,5 +1,5 @@
 // Multiplies by a transposed matrix through oneDNN's matmul primitive.
-#include "kernels/cpu/transposed_gemm.h"
+#include "kernels/cpu/products/transposed_gemm.h"
 
 #include <omp.h>
 
@@ -11,10 +11,10 @@
 namespace comera::kernels {
 namespace {
 
-// Measured on two cores with AVX-512 (tests/bench:ops, BM_GemmTransposed):
+// On two cores with AVX-512 (tests/bench:ops, BM_Gemm, with and without this)
 // 2.8 times as fast as dnnl_sgemm at 128 x 128 x 1024, 2.3 at 88 x 1920 x 1024,
-// 1.3 at 512 x 128 x 1024; as fast at 4096 x 64 x 768, and slower where there
-// are more rows or a sum has few terms.
+// 1.3 at 512 x 128 x 1024; as fast at 4096 x 64 x 768, and slower at 2048 x
+// 3072 x 768 or where a sum has few terms.
 constexpr int64_t kMostRows = 1024;
 constexpr int64_t kLeastTerms = 256;
 constexpr int64_t kLeastColumns = 32;

@@ -1,5 +1,5 @@
 // Multiplies small matrices with blocks of the result in registers.
-#include "kernels/cpu/small_gemm.h"
+#include "kernels/cpu/products/small_gemm.h"
 
 #include <cstring>
 

@@ -1,7 +1,7 @@
 // A register-blocked matrix product for operands of a few thousand elements,
 // where oneDNN's preparation costs more than the product.
-#ifndef COMERA_KERNELS_CPU_SMALL_GEMM_H_
-#define COMERA_KERNELS_CPU_SMALL_GEMM_H_
+#ifndef COMERA_KERNELS_CPU_PRODUCTS_SMALL_GEMM_H_
+#define COMERA_KERNELS_CPU_PRODUCTS_SMALL_GEMM_H_
 
 #include <cstdint>
 
@@ -21,4 +21,4 @@ void SmallGemm(const SmallGemmShape& shape, float alpha, const float* a,
 
 }  // namespace comera::kernels
 
-#endif  // COMERA_KERNELS_CPU_SMALL_GEMM_H_
+#endif  // COMERA_KERNELS_CPU_PRODUCTS_SMALL_GEMM_H_

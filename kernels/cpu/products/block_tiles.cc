@@ -1,5 +1,5 @@
 // Multiplies blocks that lie scattered in memory, tile by tile in registers.
-#include "kernels/cpu/block_tiles.h"
+#include "kernels/cpu/products/block_tiles.h"
 
 #include <algorithm>
 #include <cstring>

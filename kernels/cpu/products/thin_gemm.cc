@@ -1,11 +1,11 @@
 // Multiplies few rows with a matrix that streams from memory.
-#include "kernels/cpu/thin_gemm.h"
+#include "kernels/cpu/products/thin_gemm.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/row_tiles.h"
+#include "kernels/cpu/products/row_tiles.h"
 #include "kernels/cpu/simd.h"
 
 namespace comera::kernels {

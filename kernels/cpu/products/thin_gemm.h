@@ -1,7 +1,7 @@
 // A product of few rows with a large matrix, which is read once and as it lies:
 // what a general GEMM spends on packing is then most of the time.
-#ifndef COMERA_KERNELS_CPU_THIN_GEMM_H_
-#define COMERA_KERNELS_CPU_THIN_GEMM_H_
+#ifndef COMERA_KERNELS_CPU_PRODUCTS_THIN_GEMM_H_
+#define COMERA_KERNELS_CPU_PRODUCTS_THIN_GEMM_H_
 
 #include <cstdint>
 
@@ -30,4 +30,4 @@ void ThinGemm(const ThinGemmShape& shape, bool transpose_b, float alpha,
 
 }  // namespace comera::kernels
 
-#endif  // COMERA_KERNELS_CPU_THIN_GEMM_H_
+#endif  // COMERA_KERNELS_CPU_PRODUCTS_THIN_GEMM_H_

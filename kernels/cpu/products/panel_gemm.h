@@ -1,8 +1,8 @@
 // A register-blocked matrix product for operands that lie in the nearest caches
 // and are few enough columns wide that packing them, as a general GEMM does,
 // would cost as much as the product: the blocks of attention.
-#ifndef COMERA_KERNELS_CPU_PANEL_GEMM_H_
-#define COMERA_KERNELS_CPU_PANEL_GEMM_H_
+#ifndef COMERA_KERNELS_CPU_PRODUCTS_PANEL_GEMM_H_
+#define COMERA_KERNELS_CPU_PRODUCTS_PANEL_GEMM_H_
 
 #include <cstdint>
 
@@ -31,4 +31,4 @@ void PadPanel(float factor, const float* in, int64_t in_row, int64_t rows,
 
 }  // namespace comera::kernels
 
-#endif  // COMERA_KERNELS_CPU_PANEL_GEMM_H_
+#endif  // COMERA_KERNELS_CPU_PRODUCTS_PANEL_GEMM_H_

@@ -1,7 +1,7 @@
 // Products of a few rows with four rows that come from memory once: dot
 // products and weighted sums.
-#ifndef COMERA_KERNELS_CPU_ROW_TILES_H_
-#define COMERA_KERNELS_CPU_ROW_TILES_H_
+#ifndef COMERA_KERNELS_CPU_PRODUCTS_ROW_TILES_H_
+#define COMERA_KERNELS_CPU_PRODUCTS_ROW_TILES_H_
 
 #include <cstdint>
 #include <cstring>
@@ -97,4 +97,4 @@ COMERA_INLINE void AddFour(const float (&factors)[kRows][4], const float* b,
 
 }  // namespace comera::kernels
 
-#endif  // COMERA_KERNELS_CPU_ROW_TILES_H_
+#endif  // COMERA_KERNELS_CPU_PRODUCTS_ROW_TILES_H_

@@ -1,7 +1,7 @@
 // Multiplies a tile of tokens and a block of a layer, compiled per processor.
-#include "kernels/cpu/panel_product.h"
+#include "kernels/cpu/products/panel_product.h"
 
-#include "kernels/cpu/register_product.h"
+#include "kernels/cpu/products/register_product.h"
 #include "kernels/cpu/simd.h"
 
 namespace comera::kernels {

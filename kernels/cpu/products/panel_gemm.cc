@@ -1,5 +1,5 @@
 // Multiplies matrices that lie in the nearest caches, without packing.
-#include "kernels/cpu/panel_gemm.h"
+#include "kernels/cpu/products/panel_gemm.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 // Multiplies matrices in bfloat16 through oneDNN primitives.
-#include "kernels/cpu/bf16_gemm.h"
+#include "kernels/cpu/products/bf16_gemm.h"
 
 #include <omp.h>
 
@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd.h"
 
@@ -43,13 +42,13 @@ void Convert(ConstMatrix m, uint16_t* to) {
 
 }  // namespace
 
-bool CpuHasBf16() {
+bool Bf16Gemm::Supported() {
   return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) ==
          dnnl_cpu_isa_avx512_core_bf16;
 }
 
 bool Bf16Gemm::Pays(int64_t m, int64_t n, int64_t k) {
-  static const bool supported = CpuHasBf16();
+  static const bool supported = Supported();
   return supported && std::min({m, n, k}) >= kLeastExtent;
 }
 

@@ -1,11 +1,11 @@
 // Products of bfloat16 operands with float32 sums.
-#ifndef COMERA_KERNELS_CPU_BF16_GEMM_H_
-#define COMERA_KERNELS_CPU_BF16_GEMM_H_
+#ifndef COMERA_KERNELS_CPU_PRODUCTS_BF16_GEMM_H_
+#define COMERA_KERNELS_CPU_PRODUCTS_BF16_GEMM_H_
 
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "kernels/cpu/matmul_primitives.h"
+#include "kernels/cpu/products/matmul_primitives.h"
 #include "kernels/tensor.h"
 
 namespace comera::kernels {
@@ -18,9 +18,11 @@ namespace comera::kernels {
 // set.
 class Bf16Gemm {
  public:
-  // Whether the product gains by it: the processor multiplies bfloat16 (else
-  // oneDNN's fallback is slower than float32), and each operand is used often
-  // enough to pay for its conversion.
+  // Whether the processor multiplies bfloat16. Otherwise oneDNN's fallback is
+  // slower than float32.
+  static bool Supported();
+  // Whether the product gains by it: each operand must be used often enough to
+  // pay for its conversion.
   static bool Pays(int64_t m, int64_t n, int64_t k);
 
   // c (m, n) = op(a) op(b) + beta * c for shapes that fit, none of them 0.
@@ -34,4 +36,4 @@ class Bf16Gemm {
 
 }  // namespace comera::kernels
 
-#endif  // COMERA_KERNELS_CPU_BF16_GEMM_H_
+#endif  // COMERA_KERNELS_CPU_PRODUCTS_BF16_GEMM_H_

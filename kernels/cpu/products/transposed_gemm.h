@@ -1,11 +1,11 @@
 // Products a b^T of few rows.
-#ifndef COMERA_KERNELS_CPU_TRANSPOSED_GEMM_H_
-#define COMERA_KERNELS_CPU_TRANSPOSED_GEMM_H_
+#ifndef COMERA_KERNELS_CPU_PRODUCTS_TRANSPOSED_GEMM_H_
+#define COMERA_KERNELS_CPU_PRODUCTS_TRANSPOSED_GEMM_H_
 
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "kernels/cpu/matmul_primitives.h"
+#include "kernels/cpu/products/matmul_primitives.h"
 #include "kernels/tensor.h"
 
 namespace comera::kernels {
@@ -29,4 +29,4 @@ class TransposedGemm {
 
 }  // namespace comera::kernels
 
-#endif  // COMERA_KERNELS_CPU_TRANSPOSED_GEMM_H_
+#endif  // COMERA_KERNELS_CPU_PRODUCTS_TRANSPOSED_GEMM_H_

@@ -1,6 +1,6 @@
 // oneDNN's primitives for products of matrices, kept by shape.
-#ifndef COMERA_KERNELS_CPU_MATMUL_PRIMITIVES_H_
-#define COMERA_KERNELS_CPU_MATMUL_PRIMITIVES_H_
+#ifndef COMERA_KERNELS_CPU_PRODUCTS_MATMUL_PRIMITIVES_H_
+#define COMERA_KERNELS_CPU_PRODUCTS_MATMUL_PRIMITIVES_H_
 
 #include <omp.h>
 
@@ -12,21 +12,24 @@
 
 namespace comera::kernels {
 
-// A product c (m, n) = op(a) op(b) + beta * c with sums in float32. a and b are
-// of one type and have no gaps between their rows; c is float32.
+// A product c (m, n) = op(a) op(b) + beta * c with sums in float32, for so many
+// threads. a and b are of one type and have no gaps between their rows; c is
+// float32.
 struct MatmulShape {
   dnnl::memory::data_type operands = dnnl::memory::data_type::f32;
   bool transpose_a = false, transpose_b = false;
   int64_t m = 0, n = 0, k = 0;
   int64_t c_stride = 0;
   float beta = 0;
-  int threads = omp_get_max_threads();  // that the primitive is made for
+  int threads = omp_get_max_threads();
 };
 
 // Makes the primitive of a shape when the shape first occurs. Buffers grow to
 // the largest product. Not thread-safe; methods throw dnnl::error.
 class MatmulPrimitives {
  public:
+  MatmulPrimitives();
+
   // Whether oneDNN has a kernel for blocks of the shape, which packs operands
   // on its own; otherwise it would call its general product.
   bool HasBlockKernel(const MatmulShape& shape) { return Get(shape).blocked; }
@@ -66,4 +69,4 @@ class MatmulPrimitives {
 
 }  // namespace comera::kernels
 
-#endif  // COMERA_KERNELS_CPU_MATMUL_PRIMITIVES_H_
+#endif  // COMERA_KERNELS_CPU_PRODUCTS_MATMUL_PRIMITIVES_H_

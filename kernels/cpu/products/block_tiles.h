@@ -1,7 +1,7 @@
 // Register-blocked products for blocks that lie scattered in memory: a tile of
 // one factor is packed once and meets the rows of many blocks of the other.
-#ifndef COMERA_KERNELS_CPU_BLOCK_TILES_H_
-#define COMERA_KERNELS_CPU_BLOCK_TILES_H_
+#ifndef COMERA_KERNELS_CPU_PRODUCTS_BLOCK_TILES_H_
+#define COMERA_KERNELS_CPU_PRODUCTS_BLOCK_TILES_H_
 
 #include <cstdint>
 
@@ -43,4 +43,4 @@ void MultiplyColumns(const float* const* a, int64_t columns, const Tile& tile,
 
 }  // namespace comera::kernels
 
-#endif  // COMERA_KERNELS_CPU_BLOCK_TILES_H_
+#endif  // COMERA_KERNELS_CPU_PRODUCTS_BLOCK_TILES_H_
