@@ -26,7 +26,7 @@ struct Gaps {
 struct Product {
   int64_t m, n, k;
   float beta = 0;
-  Gaps gaps;
+  Gaps gaps = {};
 };
 
 class TransposedGemmTest : public ::testing::TestWithParam<Product> {
