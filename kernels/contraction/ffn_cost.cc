@@ -10,8 +10,8 @@
 namespace comera::kernels {
 namespace {
 
-// The processor's tiles (kernels/cpu/panel_product.h). Ranks are filled up to
-// multiples of kRankStep.
+// The processor's tiles (kernels/cpu/products/panel_product.h). Ranks are
+// filled up to multiples of kRankStep.
 constexpr double kRankStep = 16;
 constexpr double kTileRows = 96;
 constexpr double kPanelWidth = 128;

@@ -20,10 +20,11 @@ namespace comera::kernels {
 // cheapest order (TtBuildOrder), one GEMM per join.
 //
 // Immutable; thread-safe. Memory is the caller's: `inner` (inner_size floats)
-// carries the products within the halves from Forward to Backward, or Rebuild
-// computes them again; `workspace` (workspace_size floats) is free between
-// calls. A, B and their gradients have no gaps between rows. `cores` are
-// order() pointers to folded cores, with the same values in every call.
+// holds the intermediate products of both halves from Forward to Backward,
+// unless Rebuild computes them again; `workspace` (workspace_size floats) is
+// free between calls. A, B and their gradients have no gaps between rows.
+// `cores` are order() pointers to folded cores, with the same values in every
+// call.
 //
 //   ASSIGN_OR_RETURN(TtChain chain, TtChain::Create(shape));
 //   RETURN_IF_ERROR(chain.Forward(backend, cores, inner, a, b));

@@ -18,8 +18,8 @@ namespace comera::kernels {
 //   (r0 S x r) (r x T r1) -> (r0, S, T, r1).
 //
 // Immutable; thread-safe. Memory is the caller's: `inner` (inner_size floats)
-// carries the products that the result is made of from Forward to Backward, or
-// Rebuild computes them again; `result` (size floats) is the last product's;
+// holds the intermediate products from Forward to Backward, unless Rebuild
+// computes them again; `result` (size floats) receives the final product;
 // `workspace` (workspace_size) is free between calls. `cores` are pointers to
 // all cores of the shape, with the same values in every call. Methods return
 // what the backend returns.
@@ -34,7 +34,7 @@ class TtProduct {
   int first() const { return first_; }
   int last() const { return last_; }
   int64_t size() const { return size_; }  // floats of the result
-  // One core is its own product, for which `result` is not written.
+  // A single core is its own product; Forward writes no `result` then.
   bool is_core() const { return joins_.empty(); }
   int64_t inner_size() const { return inner_size_; }
   int64_t workspace_size() const { return workspace_size_; }

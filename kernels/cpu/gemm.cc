@@ -69,6 +69,8 @@ absl::Status GemmCall(bool transpose_a, bool transpose_b, float alpha,
 
 }  // namespace
 
+bool CpuHasBf16() { return Bf16Gemm::Supported(); }
+
 absl::Status CpuBackend::Gemm(bool transpose_a, bool transpose_b, float alpha,
                               ConstMatrix a, ConstMatrix b, float beta,
                               Matrix c) {

@@ -44,8 +44,6 @@ std::unique_ptr<Backend> CreateCpuBackend(const CpuOptions& options) {
   return std::make_unique<CpuBackend>(options);
 }
 
-bool CpuHasBf16() { return Bf16Gemm::Supported(); }
-
 CpuBackend::CpuBackend(const CpuOptions& options)
     : threads_(ThreadCount(options.threads)),
       memory_limit_bytes_(options.memory_limit_bytes > 0

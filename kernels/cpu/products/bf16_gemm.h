@@ -13,9 +13,9 @@ namespace comera::kernels {
 // Matrix products whose operands are rounded to bfloat16 (nearest even) on the
 // way in, with sums and results in float32.
 //
-// The buffers grow to the largest product, so that from the second step on
-// nothing is allocated. Not thread-safe; uses the threads that the caller has
-// set.
+// The buffers grow to the largest product. Once all shapes have occurred,
+// nothing is allocated (see MatmulPrimitives). Not thread-safe; uses the
+// threads that the caller has set.
 class Bf16Gemm {
  public:
   // Whether the processor multiplies bfloat16. Otherwise oneDNN's fallback is

@@ -9,8 +9,8 @@ namespace {
 
 using dnnl::memory;
 
-// Primitives that are kept, some 50 kB each: with batches of every length there
-// is no end of shapes. All are forgotten at once, which costs the next steps
+// The most primitives that are kept, some 50 kB each: batches of every length
+// make ever new shapes. All are dropped at once, which costs the next steps
 // some 0.1 ms for each shape.
 constexpr size_t kMostProducts = 256;
 

@@ -24,14 +24,15 @@ struct MatmulShape {
   int threads = omp_get_max_threads();
 };
 
-// Makes the primitive of a shape when the shape first occurs. Buffers grow to
-// the largest product. Not thread-safe; methods throw dnnl::error.
+// Makes the primitive of a shape when it is first used. When there are too many
+// of them, all are dropped and made again as needed. Not thread-safe; methods
+// throw dnnl::error.
 class MatmulPrimitives {
  public:
   MatmulPrimitives();
 
-  // Whether oneDNN has a kernel for blocks of the shape, which packs operands
-  // on its own; otherwise it would call its general product.
+  // Whether oneDNN uses its BRGEMM kernel for the shape, which packs operands
+  // itself, rather than its general GEMM.
   bool HasBlockKernel(const MatmulShape& shape) { return Get(shape).blocked; }
   void Run(const MatmulShape& shape, const void* a, const void* b, float* c);
 

@@ -22,18 +22,26 @@ constexpr int64_t kLeastColumns = 32;
 // longer to make than it saves.
 constexpr int64_t kLeastWork = int64_t{1} << 22;
 
+// oneDNN has the kernels for AVX-512 only (2.6), or they were measured there
+// only (3).
+bool HasKernels() {
+  return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) ==
+         dnnl_cpu_isa_avx512_core;
+}
+
 bool Packed(ConstMatrix m) { return m.stride == m.cols; }
 
 }  // namespace
 
 bool TransposedGemm::Pays(int64_t m, int64_t n, int64_t k) {
-  return m <= kMostRows && k >= kLeastTerms && n >= kLeastColumns &&
-         m * n * k >= kLeastWork;
+  static const bool has_kernels = HasKernels();
+  return has_kernels && m <= kMostRows && k >= kLeastTerms &&
+         n >= kLeastColumns && m * n * k >= kLeastWork;
 }
 
 absl::StatusOr<bool> TransposedGemm::Run(ConstMatrix a, ConstMatrix b,
                                          float beta, Matrix c) {
-  // Block kernels write packed rows only.
+  // The kernels write packed rows only.
   const bool apart = c.stride != c.cols;
   if (!Packed(a) || !Packed(b) || (apart && beta != 0)) return false;
   MatmulShape shape;

@@ -10,16 +10,17 @@
 
 namespace comera::kernels {
 
-// c = a b^T + beta * c, in float32, by oneDNN's block kernels: dnnl_sgemm packs
-// b^T at a few bytes per cycle, which takes as long as the product unless many
-// rows of `a` use what is packed. Not thread-safe; uses the threads that the
-// caller has set.
+// c = a b^T + beta * c in float32, by oneDNN's BRGEMM kernels. dnnl_sgemm packs
+// b^T so slowly that the packing takes as long as the product, unless many rows
+// of `a` use what is packed. Not thread-safe; uses the threads that the caller
+// has set.
 class TransposedGemm {
  public:
-  // Whether c (m, n), with k terms in each sum, gains by it.
+  // Whether c (m, n), with k terms in each sum, gains by it on this processor.
   static bool Pays(int64_t m, int64_t n, int64_t k);
 
-  // False, and nothing is done, if there is no block kernel for the operands.
+  // Returns false and does nothing if oneDNN has no BRGEMM kernel for these
+  // operands.
   absl::StatusOr<bool> Run(ConstMatrix a, ConstMatrix b, float beta, Matrix c);
 
  private:

@@ -139,8 +139,8 @@ __device__ __forceinline__ void RowDots(const float (&x)[kWidth / 8][4],
   }
 }
 
-// The same for x in memory, of which the first `rows` and the columns below
-// `cols` count.
+// The same for x in global memory, of which only the first `count` rows and the
+// columns below `cols` count.
 template <int kWidth, typename T>
 __device__ __forceinline__ void RowDots(const float* x, int64_t stride,
                                         int count, int cols, const T* rows,

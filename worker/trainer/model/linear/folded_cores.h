@@ -16,8 +16,8 @@ namespace comera::trainer {
 class FoldedCores {
  public:
   enum class Memory {
-    kOwn,         // H_i last through the step
-    kContraction  // as long as what lies in StepMemory::contraction
+    kOwn,         // the H_i last through the step
+    kContraction  // in StepMemory::contraction: FoldAgain before a later use
   };
 
   // Pieces of Plan::sums are named after `scratch`.
@@ -25,7 +25,7 @@ class FoldedCores {
               const std::string& scratch, Memory memory = Memory::kOwn);
 
   absl::Status Fold(const Step& step);
-  // Folds again if another layer may have used the memory since.
+  // Folds again if another layer may have overwritten the memory since.
   absl::Status FoldAgain(const Step& step);
   // The H_i of the last Fold, which must have seen the same parameters.
   absl::Span<const float* const> cores() const { return cores_; }

@@ -289,7 +289,7 @@ absl::Status TtLinear::BackwardToCores(const Step& step) {
   }
   float* inner = Contraction(inner_);
   if (plan_.memory->contraction()->shared()) {
-    RETURN_IF_ERROR(cores_.FoldAgain(step));
+    RETURN_IF_ERROR(cores_.Fold(step));
     RETURN_IF_ERROR(chain_->Rebuild(&backend, cores_.cores(), inner));
   }
   // Memory for each, so that both run beside each other.

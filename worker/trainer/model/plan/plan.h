@@ -43,9 +43,10 @@ class SavedMemory {
   const kernels::PhaseSpan span_;
 };
 
-// Scratch memory of one stage: pieces reserved under one name are the same
-// memory, as large as the largest. Contents last only until another layer of
-// the stage runs, and never from one span to another: stages share memory.
+// Scratch memory, as a rule of one stage: pieces reserved under one name are
+// the same memory, as large as the largest. Contents last only until another
+// layer of the stage runs, and never from one span to another: stages share
+// memory.
 class Workspace {
  public:
   using Piece = kernels::MemoryPlan::Piece;
@@ -85,10 +86,10 @@ class StepMemory {
   SavedMemory* whole() { return &whole_; }
   // Memory that lives in all backward phases.
   SavedMemory* gradients() { return &gradients_; }
-  // What a layer's Contract computes from the cores and its FinishBackward
-  // reads. Layers share such memory in a host's, so that each computes it
-  // again; on a device, where all layers' small operations run together, it is
-  // the layer's own and lasts from the one to the other.
+  // Folded cores and intermediate products of them. In the host's memory all
+  // layers share it, so that a layer computes them again before it reads them
+  // later; on a device, where small operations of all layers run together, each
+  // layer has its own, which lasts through the step.
   Workspace* contraction() { return &contraction_; }
 
   absl::Status Commit() { return memory_.Commit(); }

@@ -53,7 +53,7 @@ class OrdinaryAttentionBranch : public Branch {
   bool keep_ = false;
   // Whether at least the context is kept, which saves a pass of attention: on a
   // device, which has memory for it (4 of 58 ms of CodeBERT-LARGE's step on an
-  // H200), and where sequences are long.
+  // H200) and whose AttentionBackward reads it, and where sequences are long.
   bool keep_context_ = false;
   SavedMemory::Piece kept_[3], kept_log_sum_, kept_context_;
   Workspace::Piece shared_, shared_log_sum_, branch_, inner_, attention_;
