@@ -63,10 +63,14 @@ Results ForwardAndBackward(const ModelConfig& config, bool crowded) {
   const ConstMatrix in(x.data(), kRows, config.hidden);
   EXPECT_OK(projection.SetUp());
   EXPECT_OK(projection.Prepare(step));
-  if (crowded) EXPECT_OK(other.Fold(other_step));
+  if (crowded) {
+    EXPECT_OK(other.Fold(other_step));
+  }
   EXPECT_OK(projection.Forward(
       step, 0, in, Matrix(results.y.data(), kRows, config.vocabulary)));
-  if (crowded) EXPECT_OK(other.Fold(other_step));
+  if (crowded) {
+    EXPECT_OK(other.Fold(other_step));
+  }
   EXPECT_OK(projection.Backward(
       step, 0, in, ConstMatrix(grad_y.data(), kRows, config.vocabulary),
       Matrix(results.grad_x.data(), kRows, config.hidden), false));
