@@ -9,8 +9,7 @@
 namespace comera::kernels {
 namespace {
 
-// As many sequences as make kTokens, heads of 64: by default 12 of them and a
-// length of 128.
+// Sequences of one length, kTokens tokens in all, and heads of width 64.
 struct AttentionBench : Bench {
   explicit AttentionBench(int64_t percent, int64_t length = 128,
                           int64_t heads = 12)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/products/lanes.h"
 #include "kernels/cpu/simd.h"
 
 namespace comera::kernels {
@@ -11,11 +12,6 @@ namespace {
 
 // Tiles are filled up to so many lanes.
 constexpr int64_t kVector = 16;
-
-template <int kLanes>
-struct Lanes {
-  typedef float Type __attribute__((vector_size(kLanes * sizeof(float))));
-};
 
 // Rows of c that are summed in registers at once.
 constexpr int kRows = 6;

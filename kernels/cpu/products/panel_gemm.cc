@@ -4,21 +4,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/products/lanes.h"
 #include "kernels/cpu/simd.h"
 
 namespace comera::kernels {
 namespace {
-
-// Lanes of one vector; the compiler splits the widest where the processor's
-// registers are narrower.
-template <int kLanes>
-struct Lanes {
-  typedef float Type __attribute__((vector_size(kLanes * sizeof(float))));
-};
-template <>
-struct Lanes<1> {
-  typedef float Type;
-};
 
 // kRows rows of kVectors vectors of c, summed in registers.
 template <int kLanes, int kVectors, int kRows>

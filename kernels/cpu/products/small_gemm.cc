@@ -3,20 +3,11 @@
 
 #include <cstring>
 
+#include "kernels/cpu/products/lanes.h"
 #include "kernels/cpu/simd.h"
 
 namespace comera::kernels {
 namespace {
-
-// Lanes of one vector of a block of columns.
-template <int kLanes>
-struct Lanes {
-  typedef float Type __attribute__((vector_size(kLanes * sizeof(float))));
-};
-template <>
-struct Lanes<1> {
-  typedef float Type;
-};
 
 // Rows of c that are summed in registers at once.
 constexpr int kRows = 6;

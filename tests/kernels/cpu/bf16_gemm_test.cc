@@ -3,23 +3,15 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <random>
 #include <vector>
 
 #include "common/status_matchers.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "tests/kernels/cpu/random_values.h"
 
 namespace comera::kernels {
 namespace {
-
-std::vector<float> RandomValues(int64_t count, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(count);
-  for (float& x : values) x = normal(random);
-  return values;
-}
 
 // Rounds to nearest, ties to even, one number at a time.
 double Rounded(float x) {
