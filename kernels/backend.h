@@ -54,6 +54,13 @@ struct DropoutKey {
   const int32_t* row_ids = nullptr;
 };
 
+// Products of one shape in one call: operands of product i lie i times so many
+// elements behind those of the first.
+struct ProductBatch {
+  int64_t count = 1;
+  int64_t a_step = 0, b_step = 0, c_step = 0;
+};
+
 // Multi-head attention within sequences that are packed without padding:
 // sequence i is rows [offsets[i], offsets[i + 1]) of every token matrix. Head h
 // of a token is columns [h * head_width, (h + 1) * head_width).
@@ -248,8 +255,8 @@ class Backend {
   virtual absl::Status Replay(const StepGraph& graph);
 
   // --- many small operations ------------------------------------------------
-  // Between the two (which may be nested), only Gemm, Copy, CopyRows,
-  // Fill, Axpy, FoldCore and FoldCoreBackward may be called; they may be held
+  // Between the two (which may be nested), only Gemm, Copy, CopyRows, Fill,
+  // Axpy, Round, FoldCore and FoldCoreBackward may be called; they may be held
   // back until the last EndTogether, and run beside each other where neither
   // needs the other's result. See RunTogether in together.h.
   virtual absl::Status BeginTogether() { return absl::OkStatus(); }
@@ -280,27 +287,54 @@ class Backend {
                                       float* out) = 0;
 
   // --- bfloat16 in memory ---------------------------------------------------
-  // Whether this backend has the operations of this group, for matrices that
-  // only products and activations read: half the memory traffic, and products
-  // of twice the rate. If not, they are Unimplemented. Sums are float32;
-  // results are rounded to nearest, ties to even.
+  // Whether this backend has the operations of this group: half the memory
+  // traffic, and products of twice the rate. If not, they are Unimplemented.
+  // They compute in float32; results are rounded to nearest, ties to even.
   virtual bool has_bf16() const { return false; }
-  // y = x.
+  // y = x. Round may run together with other operations (BeginTogether).
   virtual absl::Status Round(ConstMatrix x, Bf16Matrix y);
+  virtual absl::Status Widen(ConstBf16Matrix x, Matrix y);
   // c = op(a) op(b) + beta * c; as Gemm.
   virtual absl::Status GemmBf16(bool transpose_a, bool transpose_b,
                                 ConstBf16Matrix a, ConstBf16Matrix b,
                                 float beta, Matrix c);
-  // c = op(a) op(b).
+  // The same with a rounded result, for each product of the batch.
   virtual absl::Status GemmToBf16(bool transpose_a, bool transpose_b,
                                   ConstBf16Matrix a, ConstBf16Matrix b,
-                                  Bf16Matrix c);
+                                  float beta, Bf16Matrix c,
+                                  const ProductBatch& batch);
   // Activate and ActivateBackward of such matrices.
   virtual absl::Status ActivateBf16(Activation f, ConstBf16Matrix x,
                                     Bf16Matrix y);
   virtual absl::Status ActivateBackwardBf16(Activation f, ConstBf16Matrix saved,
                                             ConstBf16Matrix grad_y,
                                             Bf16Matrix grad_x);
+  // ResidualLayerNorm, its backward pass and LayerNormOutput. The output is
+  // made of the normalised rows before these are rounded.
+  virtual absl::Status ResidualLayerNormBf16(
+      const DropoutKey& key, ConstBf16Matrix x, ConstBf16Matrix residual,
+      ConstVector gamma, ConstVector beta, float epsilon, Bf16Matrix normalised,
+      Vector inverse_deviation, Bf16Matrix y);
+  virtual absl::Status ResidualLayerNormBackwardBf16(
+      const DropoutKey& key, ConstBf16Matrix grad_y, ConstBf16Matrix normalised,
+      ConstVector inverse_deviation, ConstVector gamma, Bf16Matrix grad_x,
+      Bf16Matrix grad_residual, Vector grad_gamma, Vector grad_beta);
+  virtual absl::Status LayerNormOutputBf16(const DropoutKey& key,
+                                           ConstBf16Matrix normalised,
+                                           ConstVector gamma, ConstVector beta,
+                                           Bf16Matrix y);
+  // Attention and AttentionBackward, with the same workspace.
+  virtual absl::Status AttentionBf16(const AttentionShape& shape,
+                                     const DropoutKey& key,
+                                     ConstIndices offsets, ConstBf16Matrix q,
+                                     ConstBf16Matrix k, ConstBf16Matrix v,
+                                     float* log_sum, Bf16Matrix out,
+                                     void* workspace);
+  virtual absl::Status AttentionBackwardBf16(
+      const AttentionShape& shape, const DropoutKey& key, ConstIndices offsets,
+      ConstBf16Matrix q, ConstBf16Matrix k, ConstBf16Matrix v,
+      const float* log_sum, ConstBf16Matrix out, ConstBf16Matrix grad_out,
+      Bf16Matrix grad_q, Bf16Matrix grad_k, Bf16Matrix grad_v, void* workspace);
 
   // --- tensor-train cores -------------------------------------------------
   // h[i, k] = g[i, k] * (d[k] > threshold ? d[k] : 0) for a core g seen as

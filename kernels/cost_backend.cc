@@ -40,6 +40,8 @@ GpuForm FormOf(absl::string_view name) {
   constexpr Known kKnown[] = {
       {"Attention", {GpuWork::kFused, 1}},
       {"AttentionBackward", {GpuWork::kFused, 2}},
+      {"AttentionBackwardBf16", {GpuWork::kFused, 2}},
+      {"AttentionBf16", {GpuWork::kFused, 1}},
       {"BiasGradient", {GpuWork::kPass, 2}},
       {"CachedAttention", {GpuWork::kFused, 1}},
       {"ExpandLayerNorm", {GpuWork::kFused, 1}},
@@ -50,6 +52,7 @@ GpuForm FormOf(absl::string_view name) {
       {"RankSpaceFfn", {GpuWork::kFused, 2}},
       {"RankSpaceFfnBackward", {GpuWork::kFused, 3}},
       {"ResidualLayerNormBackward", {GpuWork::kPass, 3}},
+      {"ResidualLayerNormBackwardBf16", {GpuWork::kPass, 3}},
       {"RmsNormBackward", {GpuWork::kPass, 3}},
       {"ScatterAddRows", {GpuWork::kPass, 6}},
       {"SigmoidCrossEntropy", {GpuWork::kPass, 2}},
@@ -204,18 +207,23 @@ class CostBackend final : public Backend {
 
   // --- bfloat16 in memory
   bool has_bf16() const override { return speed_.bf16_gain > 0; }
-  absl::Status Round(ConstMatrix x, Bf16Matrix) override {
+  absl::Status Round(ConstMatrix x, Bf16Matrix y) override {
+    if (depth_ > 0) return Task(1.5 * Size(x), {x}, {MemoryOf(y)});
     return Move("Round", 1.5 * Size(x));
+  }
+  absl::Status Widen(ConstBf16Matrix x, Matrix) override {
+    return Move("Widen", 1.5 * Size(x));
   }
   absl::Status GemmBf16(bool transpose_a, bool, ConstBf16Matrix a,
                         ConstBf16Matrix b, float, Matrix c) override {
     return GpuGemmBf16("GemmBf16", a, b, transpose_a ? a.rows : a.cols,
-                       {c.rows, c.cols, 4});
+                       {c.rows, c.cols, 4}, {});
   }
   absl::Status GemmToBf16(bool transpose_a, bool, ConstBf16Matrix a,
-                          ConstBf16Matrix b, Bf16Matrix c) override {
+                          ConstBf16Matrix b, float, Bf16Matrix c,
+                          const ProductBatch& batch) override {
     return GpuGemmBf16("GemmToBf16", a, b, transpose_a ? a.rows : a.cols,
-                       {c.rows, c.cols, 2});
+                       {c.rows, c.cols, 2}, batch);
   }
   absl::Status ActivateBf16(Activation f, ConstBf16Matrix x,
                             Bf16Matrix) override {
@@ -225,6 +233,45 @@ class CostBackend final : public Backend {
                                     ConstBf16Matrix, Bf16Matrix) override {
     return Pointwise("ActivateBackwardBf16", 1.5 * Size(saved),
                      SlopeMath(f) * Size(saved));
+  }
+  absl::Status ResidualLayerNormBf16(const DropoutKey& key, ConstBf16Matrix x,
+                                     ConstBf16Matrix residual, ConstVector,
+                                     ConstVector, float, Bf16Matrix, Vector,
+                                     Bf16Matrix) override {
+    return Norm("ResidualLayerNormBf16", key, Size(x),
+                residual.data == nullptr ? 1.5 : 2);
+  }
+  absl::Status ResidualLayerNormBackwardBf16(const DropoutKey& key,
+                                             ConstBf16Matrix grad_y,
+                                             ConstBf16Matrix, ConstVector,
+                                             ConstVector, Bf16Matrix grad_x,
+                                             Bf16Matrix grad_residual, Vector,
+                                             Vector) override {
+    const double passes = 1 + (grad_x.data == nullptr ? 0 : 0.5) +
+                          (grad_residual.data == nullptr ? 0 : 0.5);
+    return Norm("ResidualLayerNormBackwardBf16", key, Size(grad_y), passes);
+  }
+  absl::Status LayerNormOutputBf16(const DropoutKey& key,
+                                   ConstBf16Matrix normalised, ConstVector,
+                                   ConstVector, Bf16Matrix) override {
+    return Norm("LayerNormOutputBf16", key, Size(normalised), 1);
+  }
+  absl::Status AttentionBf16(const AttentionShape& s, const DropoutKey& key,
+                             ConstIndices, ConstBf16Matrix, ConstBf16Matrix,
+                             ConstBf16Matrix, float*, Bf16Matrix,
+                             void*) override {
+    return Heads("AttentionBf16", s, key, 2 * static_cast<double>(s.head_width),
+                 0);
+  }
+  absl::Status AttentionBackwardBf16(const AttentionShape& s,
+                                     const DropoutKey& key, ConstIndices,
+                                     ConstBf16Matrix, ConstBf16Matrix,
+                                     ConstBf16Matrix, const float*,
+                                     ConstBf16Matrix, ConstBf16Matrix,
+                                     Bf16Matrix, Bf16Matrix, Bf16Matrix,
+                                     void*) override {
+    return Heads("AttentionBackwardBf16", s, key,
+                 5 * static_cast<double>(s.head_width), 0);
   }
 
   // --- tensor-train cores
@@ -277,9 +324,8 @@ class CostBackend final : public Backend {
   absl::Status ResidualLayerNorm(const DropoutKey& key, ConstMatrix x,
                                  ConstMatrix residual, ConstVector, ConstVector,
                                  float, Matrix, Vector, Matrix) override {
-    const double passes = residual.data == nullptr ? 3 : 4;
-    return Pointwise("ResidualLayerNorm", passes * Size(x), 0,
-                     Drawn(key, Size(x)));
+    return Norm("ResidualLayerNorm", key, Size(x),
+                residual.data == nullptr ? 3 : 4);
   }
   absl::Status ResidualLayerNormBackward(const DropoutKey& key,
                                          ConstMatrix grad_y, ConstMatrix,
@@ -288,8 +334,7 @@ class CostBackend final : public Backend {
                                          Vector, Vector) override {
     const double passes = 2 + (grad_x.data == nullptr ? 0 : 1) +
                           (grad_residual.data == nullptr ? 0 : 1);
-    return Pointwise("ResidualLayerNormBackward", passes * Size(grad_y), 0,
-                     Drawn(key, Size(grad_y)));
+    return Norm("ResidualLayerNormBackward", key, Size(grad_y), passes);
   }
   absl::Status CopyRows(ConstMatrix from, Matrix to) override {
     if (depth_ > 0) return Task(2 * Size(from), {from}, {to});
@@ -322,8 +367,7 @@ class CostBackend final : public Backend {
 
   absl::Status LayerNormOutput(const DropoutKey& key, ConstMatrix normalised,
                                ConstVector, ConstVector, Matrix) override {
-    return Pointwise("LayerNormOutput", 2 * Size(normalised), 0,
-                     Drawn(key, Size(normalised)));
+    return Norm("LayerNormOutput", key, Size(normalised), 2);
   }
 
   absl::Status RmsNorm(ConstMatrix x, ConstVector, float, Matrix, Vector,
@@ -597,12 +641,17 @@ class CostBackend final : public Backend {
     int64_t rows, cols, bytes;
   };
   absl::Status GpuGemmBf16(const char* name, ConstBf16Matrix a,
-                           ConstBf16Matrix b, int64_t k, Bf16Result c) {
+                           ConstBf16Matrix b, int64_t k, Bf16Result c,
+                           const ProductBatch& batch) {
     const auto m = static_cast<double>(c.rows), n = static_cast<double>(c.cols);
     GpuWork work;
     work.kind = GpuWork::kBf16Product;
-    work.multiply_adds = m * n * static_cast<double>(k);
-    work.bytes = 2 * (Size(a) + Size(b)) + static_cast<double>(c.bytes) * m * n;
+    const auto count = static_cast<double>(batch.count);
+    work.multiply_adds = count * m * n * static_cast<double>(k);
+    // What all products read comes from memory once.
+    work.bytes = 2 * Size(a) * (batch.a_step == 0 ? 1 : count) +
+                 2 * Size(b) * (batch.b_step == 0 ? 1 : count) +
+                 static_cast<double>(c.bytes) * count * m * n;
     work.side = std::min({m, n, static_cast<double>(k)});
     return AddGpu(name, work);
   }
@@ -635,6 +684,11 @@ class CostBackend final : public Backend {
         math / speed_.math_rate + random / speed_.random_rate;
     // The processor waits for memory or memory for it.
     return Add(name, work, speed_.call_seconds + std::max(memory, compute));
+  }
+  // So many passes over a matrix of `elements`, counted in floats.
+  absl::Status Norm(const char* name, const DropoutKey& key, double elements,
+                    double passes) {
+    return Pointwise(name, passes * elements, 0, Drawn(key, elements));
   }
   absl::Status Move(const char* name, double floats) {
     return Pointwise(name, floats, 0);

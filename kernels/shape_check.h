@@ -16,13 +16,15 @@ absl::Status CheckMatrix(const char* op, const char* name, ConstMatrix m,
                          int64_t rows, int64_t cols);
 // A readable matrix of any shape.
 absl::Status CheckMatrix(const char* op, const char* name, ConstMatrix m);
-// The same of bfloat16.
+// A matrix of the same shape, for checks that do not look at its elements.
+inline ConstMatrix ShapeOf(ConstBf16Matrix m) {
+  return ConstMatrix(reinterpret_cast<const float*>(m.data), m.rows, m.cols,
+                     m.stride);
+}
+// The same as CheckMatrix of bfloat16.
 inline absl::Status CheckBf16(const char* op, const char* name,
                               ConstBf16Matrix m, int64_t rows, int64_t cols) {
-  return CheckMatrix(op, name,
-                     ConstMatrix(reinterpret_cast<const float*>(m.data), m.rows,
-                                 m.cols, m.stride),
-                     rows, cols);
+  return CheckMatrix(op, name, ShapeOf(m), rows, cols);
 }
 inline absl::Status CheckBf16(const char* op, const char* name,
                               ConstBf16Matrix m) {

@@ -40,6 +40,15 @@ bool SharesElements(const ConstMatrix& a, const ConstMatrix& b) {
   return column < b.cols || column + a.cols > stride;
 }
 
+ConstMatrix MemoryOf(const ConstBf16Matrix& m) {
+  const auto* const data = reinterpret_cast<const float*>(m.data);
+  if (m.rows == 0 || m.cols == 0) return ConstMatrix(data, 0, 0);
+  if (m.cols % 2 == 0 && m.stride % 2 == 0) {
+    return ConstMatrix(data, m.rows, m.cols / 2, m.stride / 2);
+  }
+  return ConstMatrix(data, 1, ((m.rows - 1) * m.stride + m.cols + 1) / 2);
+}
+
 bool TaskLevels::Key::operator<(const Key& other) const {
   if (begin != other.begin) return begin < other.begin;
   return std::tie(rows, cols, stride) <

@@ -13,6 +13,7 @@
 #include "kernels/cuda/device/attention_forward.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/operand_check.h"
+#include "kernels/shape_check.h"
 
 namespace comera::kernels {
 namespace {
@@ -41,11 +42,12 @@ inline constexpr int kResident =
     : kWidth > 32                                     ? 3
                                                       : 4;
 
+template <typename T>
 struct Arguments {
   SequenceBlocks blocks;
   DeviceDropout dropout;
-  ConstMatrix q, k, v;
-  Matrix out;
+  MatrixView<const T> q, k, v;
+  MatrixView<T> out;
   float* log_sum = nullptr;
   int64_t tokens = 0;
   int width = 0;
@@ -53,9 +55,9 @@ struct Arguments {
   float scale = 1;
 };
 
-template <CudaPrecision kPrecision, int kWidth, bool kCausal>
+template <CudaPrecision kPrecision, int kWidth, bool kCausal, typename T>
 __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
-    AttentionKernel(const __grid_constant__ Arguments a) {
+    AttentionKernel(const __grid_constant__ Arguments<T> a) {
   constexpr int kTile = kKeys<kPrecision, kWidth>;
   const SequenceBlock block = BlockOf(a.blocks, blockIdx.x);
   if (block.begin >= block.length) return;
@@ -115,6 +117,40 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
                     a.out.data + first * a.out.stride + column, a.out.stride);
 }
 
+// Of checked operands, none of them empty.
+template <typename T>
+absl::Status Attend(cudaStream_t stream, CudaPrecision precision,
+                    const AttentionShape& s, const DropoutKey& key,
+                    ConstIndices offsets, MatrixView<const T> q,
+                    MatrixView<const T> k, MatrixView<const T> v,
+                    float* log_sum, MatrixView<T> out) {
+  Arguments<T> a;
+  a.blocks = {offsets.data, static_cast<int>(BlocksPerSequence(s, kQueries)),
+              kQueries};
+  a.dropout = MakeDeviceDropout(key);
+  a.q = q;
+  a.k = k;
+  a.v = v;
+  a.out = out;
+  a.log_sum = log_sum;
+  a.tokens = s.tokens;
+  a.width = static_cast<int>(s.head_width);
+  a.group = GroupSize(s);
+  a.scale = 1 / std::sqrt(static_cast<float>(s.head_width));
+  const dim3 grid(static_cast<unsigned>(s.sequences * a.blocks.per_sequence),
+                  static_cast<unsigned>(s.heads));
+  return WithOperands<T>(
+      precision, s.head_width, [&](auto precision, auto width) {
+        const int64_t rows = kQueries + 2 * kKeys<precision(), width()>;
+        return Launch("Attention",
+                      {grid, dim3(32 * kWarps),
+                       RowsBytes<precision(), width()>(rows), stream},
+                      s.causal ? AttentionKernel<precision(), width(), true, T>
+                               : AttentionKernel<precision(), width(), false, T>,
+                      a);
+      });
+}
+
 }  // namespace
 
 absl::Status CudaBackend::Attention(const AttentionShape& s,
@@ -130,32 +166,24 @@ absl::Status CudaBackend::Attention(const AttentionShape& s,
   if (s.tokens == 0 || s.heads == 0 || s.head_width == 0) {
     return absl::OkStatus();
   }
+  return Attend<float>(stream_, options_.precision, s, key, offsets, q, k, v,
+                       log_sum, out);
+}
 
-  Arguments a;
-  a.blocks = {offsets.data, static_cast<int>(BlocksPerSequence(s, kQueries)),
-              kQueries};
-  a.dropout = MakeDeviceDropout(key);
-  a.q = q;
-  a.k = k;
-  a.v = v;
-  a.out = out;
-  a.log_sum = log_sum;
-  a.tokens = s.tokens;
-  a.width = static_cast<int>(s.head_width);
-  a.group = GroupSize(s);
-  a.scale = 1 / std::sqrt(static_cast<float>(s.head_width));
-  const dim3 grid(static_cast<unsigned>(s.sequences * a.blocks.per_sequence),
-                  static_cast<unsigned>(s.heads));
-  return WithWidth(
-      options_.precision, s.head_width, [&](auto precision, auto width) {
-        const int64_t rows = kQueries + 2 * kKeys<precision(), width()>;
-        return Launch(kOp,
-                      Shape(grid, dim3(32 * kWarps),
-                            RowsBytes<precision(), width()>(rows)),
-                      s.causal ? AttentionKernel<precision(), width(), true>
-                               : AttentionKernel<precision(), width(), false>,
-                      a);
-      });
+absl::Status CudaBackend::AttentionBf16(
+    const AttentionShape& s, const DropoutKey& key, ConstIndices offsets,
+    ConstBf16Matrix q, ConstBf16Matrix k, ConstBf16Matrix v, float* log_sum,
+    Bf16Matrix out, void* workspace) {
+  constexpr char kOp[] = "AttentionBf16";
+  RETURN_IF_ERROR(CheckAttentionOperands(
+      kOp, s, key, offsets, {{"q", ShapeOf(q)}, {"out", ShapeOf(out)}},
+      {{"k", ShapeOf(k)}, {"v", ShapeOf(v)}}, log_sum, workspace));
+  RETURN_IF_ERROR(CheckAttentionWidth(kOp, "head width", s.head_width));
+  if (s.tokens == 0 || s.heads == 0 || s.head_width == 0) {
+    return absl::OkStatus();
+  }
+  return Attend<uint16_t>(stream_, options_.precision, s, key, offsets, q, k, v,
+                          log_sum, out);
 }
 
 }  // namespace comera::kernels

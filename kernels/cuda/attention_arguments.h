@@ -48,14 +48,29 @@ inline int64_t BlocksPerSequence(const AttentionShape& s, int64_t rows) {
 
 // f(precision, width) with both as std::integral_constant, `width` the least
 // that holds `least`, which is at most kMostAttentionWidth.
+template <typename Precision, typename F>
+absl::Status WithWidth(Precision p, int64_t least, const F& f) {
+  if (least <= 16) return f(p, std::integral_constant<int, 16>());
+  if (least <= 32) return f(p, std::integral_constant<int, 32>());
+  if (least <= 64) return f(p, std::integral_constant<int, 64>());
+  return f(p, std::integral_constant<int, 128>());
+}
 template <typename F>
 absl::Status WithWidth(CudaPrecision precision, int64_t least, const F& f) {
-  return SwitchPrecision(precision, [&](auto p) -> absl::Status {
-    if (least <= 16) return f(p, std::integral_constant<int, 16>());
-    if (least <= 32) return f(p, std::integral_constant<int, 32>());
-    if (least <= 64) return f(p, std::integral_constant<int, 64>());
-    return f(p, std::integral_constant<int, 128>());
-  });
+  return SwitchPrecision(precision,
+                         [&](auto p) { return WithWidth(p, least, f); });
+}
+// The same for operands of type T in memory: those of bfloat16 only have
+// kernels of this precision.
+template <typename T, typename F>
+absl::Status WithOperands(CudaPrecision precision, int64_t least, const F& f) {
+  if constexpr (std::is_same_v<T, uint16_t>) {
+    return WithWidth(
+        std::integral_constant<CudaPrecision, CudaPrecision::kBf16>(), least,
+        f);
+  } else {
+    return WithWidth(precision, least, f);
+  }
 }
 
 inline absl::Status CheckAttentionWidth(const char* op, const char* what,

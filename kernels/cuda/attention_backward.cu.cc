@@ -18,6 +18,7 @@
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/operand_check.h"
+#include "kernels/shape_check.h"
 
 namespace comera::kernels {
 namespace {
@@ -43,11 +44,12 @@ inline constexpr bool kInRegisters = kWidth <= 32 ||
                                      (kPrecision == CudaPrecision::kBf16 &&
                                       kWidth <= 64);
 
+template <typename T>
 struct Arguments {
   SequenceBlocks blocks;
   DeviceDropout dropout;
-  ConstMatrix q, k, v, out, grad_out;
-  Matrix grad_q, grad_k, grad_v;
+  MatrixView<const T> q, k, v, out, grad_out;
+  MatrixView<T> grad_q, grad_k, grad_v;
   const float* log_sum = nullptr;
   float* delta = nullptr;  // (heads, tokens)
   int64_t tokens = 0;
@@ -58,9 +60,9 @@ struct Arguments {
   int capacity = 0;  // keys in shared memory
 };
 
-template <CudaPrecision kPrecision, int kWidth, bool kCausal>
+template <CudaPrecision kPrecision, int kWidth, bool kCausal, typename T>
 __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
-    QueryGradientKernel(const __grid_constant__ Arguments a) {
+    QueryGradientKernel(const __grid_constant__ Arguments<T> a) {
   const SequenceBlock block = BlockOf(a.blocks, blockIdx.x);
   if (block.begin >= block.length) return;
   const int head = static_cast<int>(blockIdx.y);
@@ -137,9 +139,9 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
                     a.grad_q.stride);
 }
 
-template <CudaPrecision kPrecision, int kWidth, bool kCausal>
+template <CudaPrecision kPrecision, int kWidth, bool kCausal, typename T>
 __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
-    KeyGradientKernel(const __grid_constant__ Arguments a) {
+    KeyGradientKernel(const __grid_constant__ Arguments<T> a) {
   const SequenceBlock block = BlockOf(a.blocks, blockIdx.x);
   if (block.begin >= block.length) return;
   const int key_head = static_cast<int>(blockIdx.y);
@@ -207,6 +209,47 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
                     a.grad_v.stride);
 }
 
+// Launches both kernels with arguments that have their matrices and pointers.
+template <typename T>
+absl::Status Backward(cudaStream_t stream, CudaPrecision precision,
+                      const AttentionShape& s, const DropoutKey& key,
+                      ConstIndices offsets, Arguments<T> a) {
+  a.blocks = {offsets.data, static_cast<int>(BlocksPerSequence(s, kRows)),
+              kRows};
+  a.dropout = MakeDeviceDropout(key);
+  a.tokens = s.tokens;
+  a.width = static_cast<int>(s.head_width);
+  a.heads = static_cast<int>(s.heads);
+  a.group = GroupSize(s);
+  a.scale = 1 / std::sqrt(static_cast<float>(s.head_width));
+  const auto blocks =
+      static_cast<unsigned>(s.sequences * a.blocks.per_sequence);
+  return WithOperands<T>(
+      precision, s.head_width,
+      [&](auto precision, auto width) -> absl::Status {
+        constexpr CudaPrecision kPrecision = precision();
+        constexpr int kWidth = width();
+        constexpr int64_t kRow = RowsBytes<kPrecision, kWidth>(1);
+        constexpr int64_t kFixed = 2 * kRows * kRow;
+        a.capacity = KeyCapacity(s.max_length, 32, kFixed, 2 * kRow);
+        RETURN_IF_ERROR(
+            Launch("QueryGradientKernel",
+                   {dim3(blocks, static_cast<unsigned>(s.heads)),
+                    dim3(32 * kWarps), kFixed + 2 * a.capacity * kRow, stream},
+                   s.causal ? QueryGradientKernel<kPrecision, kWidth, true, T>
+                            : QueryGradientKernel<kPrecision, kWidth, false, T>,
+                   a));
+        constexpr int64_t kQueryBytes = kQueries<kWidth> * (2 * kRow + 8);
+        return Launch("KeyGradientKernel",
+                      {dim3(blocks, static_cast<unsigned>(s.key_heads())),
+                       dim3(32 * kWarps), 2 * kRows * kRow + kQueryBytes,
+                       stream},
+                      s.causal ? KeyGradientKernel<kPrecision, kWidth, true, T>
+                               : KeyGradientKernel<kPrecision, kWidth, false, T>,
+                      a);
+      });
+}
+
 }  // namespace
 
 int64_t CudaBackend::AttentionWorkspaceBytes(const AttentionShape& s) {
@@ -229,10 +272,7 @@ absl::Status CudaBackend::AttentionBackward(
     return absl::OkStatus();
   }
 
-  Arguments a;
-  a.blocks = {offsets.data, static_cast<int>(BlocksPerSequence(s, kRows)),
-              kRows};
-  a.dropout = MakeDeviceDropout(key);
+  Arguments<float> a;
   a.q = q;
   a.k = k;
   a.v = v;
@@ -243,36 +283,41 @@ absl::Status CudaBackend::AttentionBackward(
   a.grad_v = grad_v;
   a.log_sum = log_sum;
   a.delta = static_cast<float*>(workspace);
-  a.tokens = s.tokens;
-  a.width = static_cast<int>(s.head_width);
-  a.heads = static_cast<int>(s.heads);
-  a.group = GroupSize(s);
-  a.scale = 1 / std::sqrt(static_cast<float>(s.head_width));
-  const auto blocks =
-      static_cast<unsigned>(s.sequences * a.blocks.per_sequence);
-  return WithWidth(
-      options_.precision, s.head_width,
-      [&](auto precision, auto width) -> absl::Status {
-        constexpr CudaPrecision kPrecision = precision();
-        constexpr int kWidth = width();
-        constexpr int64_t kRow = RowsBytes<kPrecision, kWidth>(1);
-        constexpr int64_t kFixed = 2 * kRows * kRow;
-        a.capacity = KeyCapacity(s.max_length, 32, kFixed, 2 * kRow);
-        RETURN_IF_ERROR(
-            Launch("QueryGradientKernel",
-                   Shape(dim3(blocks, static_cast<unsigned>(s.heads)),
-                         dim3(32 * kWarps), kFixed + 2 * a.capacity * kRow),
-                   s.causal ? QueryGradientKernel<kPrecision, kWidth, true>
-                            : QueryGradientKernel<kPrecision, kWidth, false>,
-                   a));
-        constexpr int64_t kQueryBytes = kQueries<kWidth> * (2 * kRow + 8);
-        return Launch("KeyGradientKernel",
-                      Shape(dim3(blocks, static_cast<unsigned>(s.key_heads())),
-                            dim3(32 * kWarps), 2 * kRows * kRow + kQueryBytes),
-                      s.causal ? KeyGradientKernel<kPrecision, kWidth, true>
-                               : KeyGradientKernel<kPrecision, kWidth, false>,
-                      a);
-      });
+  return Backward(stream_, options_.precision, s, key, offsets, a);
+}
+
+absl::Status CudaBackend::AttentionBackwardBf16(
+    const AttentionShape& s, const DropoutKey& key, ConstIndices offsets,
+    ConstBf16Matrix q, ConstBf16Matrix k, ConstBf16Matrix v,
+    const float* log_sum, ConstBf16Matrix out, ConstBf16Matrix grad_out,
+    Bf16Matrix grad_q, Bf16Matrix grad_k, Bf16Matrix grad_v, void* workspace) {
+  constexpr char kOp[] = "AttentionBackwardBf16";
+  RETURN_IF_ERROR(CheckAttentionOperands(kOp, s, key, offsets,
+                                         {{"q", ShapeOf(q)},
+                                          {"out", ShapeOf(out)},
+                                          {"grad_out", ShapeOf(grad_out)},
+                                          {"grad_q", ShapeOf(grad_q)}},
+                                         {{"k", ShapeOf(k)},
+                                          {"v", ShapeOf(v)},
+                                          {"grad_k", ShapeOf(grad_k)},
+                                          {"grad_v", ShapeOf(grad_v)}},
+                                         log_sum, workspace));
+  RETURN_IF_ERROR(CheckAttentionWidth(kOp, "head width", s.head_width));
+  if (s.tokens == 0 || s.heads == 0 || s.head_width == 0) {
+    return absl::OkStatus();
+  }
+  Arguments<uint16_t> a;
+  a.q = q;
+  a.k = k;
+  a.v = v;
+  a.out = out;
+  a.grad_out = grad_out;
+  a.grad_q = grad_q;
+  a.grad_k = grad_k;
+  a.grad_v = grad_v;
+  a.log_sum = log_sum;
+  a.delta = static_cast<float*>(workspace);
+  return Backward(stream_, options_.precision, s, key, offsets, a);
 }
 
 }  // namespace comera::kernels

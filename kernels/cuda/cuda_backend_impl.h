@@ -114,7 +114,8 @@ class CudaBackend final : public Backend {
   absl::Status MultiplyBf16(const char* name, bool transpose_a,
                             bool transpose_b, ConstBf16Matrix a,
                             ConstBf16Matrix b, float beta, cudaDataType type,
-                            void* c, int64_t m, int64_t n, int64_t stride);
+                            void* c, int64_t m, int64_t n, int64_t stride,
+                            const ProductBatch& batch);
 
   const CudaOptions options_;
   cudaStream_t stream_ = nullptr;

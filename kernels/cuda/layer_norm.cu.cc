@@ -13,6 +13,7 @@
 #include "kernels/cuda/device/vector_access.h"
 #include "kernels/cuda/device_grid.h"
 #include "kernels/operand_check.h"
+#include "kernels/shape_check.h"
 
 namespace comera::kernels {
 namespace {
@@ -22,19 +23,20 @@ constexpr int kRowsPerBlock = 8;  // a warp to a row
 constexpr int64_t kGroupColumns = 256;
 constexpr int64_t kMostGroups = 4;
 
+template <typename T>
 struct Operands {
   DeviceDropout dropout;
-  ConstMatrix x, residual;
+  MatrixView<const T> x, residual;
   const float *gamma, *beta;
   float epsilon;
-  Matrix normalised;
+  MatrixView<T> normalised;
   float* inverse_deviation;
-  Matrix y;
+  MatrixView<T> y;
 };
 
 // dropout(x) + residual of eight columns.
-template <bool kAligned>
-__device__ __forceinline__ void LoadSum(const Operands& p, int64_t row,
+template <bool kAligned, typename T>
+__device__ __forceinline__ void LoadSum(const Operands<T>& p, int64_t row,
                                         const DropoutRow& random, int64_t group,
                                         int64_t count, float (&sum)[8]) {
   LoadRun<kAligned>(p.x.data + row * p.x.stride + 8 * group, count, sum);
@@ -53,8 +55,9 @@ __device__ __forceinline__ void LoadSum(const Operands& p, int64_t row,
   }
 }
 
-template <bool kAligned>
-__device__ __forceinline__ void StoreNormalised(const Operands& p, int64_t row,
+template <bool kAligned, typename T>
+__device__ __forceinline__ void StoreNormalised(const Operands<T>& p,
+                                                int64_t row,
                                                 int64_t group, int64_t count,
                                                 float mean, float inverse,
                                                 const float (&sum)[8]) {
@@ -71,9 +74,9 @@ __device__ __forceinline__ void StoreNormalised(const Operands& p, int64_t row,
   StoreRun<kAligned>(y, count, p.y.data + row * p.y.stride + 8 * group);
 }
 
-template <int kGroups, bool kAligned>
+template <int kGroups, bool kAligned, typename T>
 __global__ void __launch_bounds__(32 * kRowsPerBlock)
-    NormWarpKernel(Operands p) {
+    NormWarpKernel(Operands<T> p) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kRowsPerBlock +
                       static_cast<int>(threadIdx.x) / 32;
@@ -115,19 +118,18 @@ __global__ void __launch_bounds__(32 * kRowsPerBlock)
   if (lane == 0) p.inverse_deviation[row] = inverse;
 }
 
-// A block to a row of any width; the sums wait in `normalised`.
-template <bool kAligned>
-__global__ void __launch_bounds__(256) NormBlockKernel(Operands p) {
+// A block to a row of any width; the sums are computed again where they are
+// needed.
+template <bool kAligned, typename T>
+__global__ void __launch_bounds__(256) NormBlockKernel(Operands<T> p) {
   const int64_t row = blockIdx.x, cols = p.x.cols;
   DropoutRow random = {};
   if (p.dropout.state != nullptr) random = RowOf(p.dropout, row);
   // mean
-  float* const sums = p.normalised.data + row * p.normalised.stride;
   float sum = 0, squares = 0;
   for (int64_t group = threadIdx.x; 8 * group < cols; group += blockDim.x) {
     float v[8];
     LoadSum<kAligned>(p, row, random, group, cols - 8 * group, v);
-    StoreRun<kAligned>(v, cols - 8 * group, sums + 8 * group);
 #pragma unroll
     for (int i = 0; i < 8; ++i) sum += v[i];
   }
@@ -135,7 +137,7 @@ __global__ void __launch_bounds__(256) NormBlockKernel(Operands p) {
   // rstd
   for (int64_t group = threadIdx.x; 8 * group < cols; group += blockDim.x) {
     float v[8];
-    LoadRun<kAligned>(sums + 8 * group, cols - 8 * group, v);
+    LoadSum<kAligned>(p, row, random, group, cols - 8 * group, v);
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const float d = i < cols - 8 * group ? v[i] - mean : 0.0f;
@@ -147,39 +149,39 @@ __global__ void __launch_bounds__(256) NormBlockKernel(Operands p) {
   // normalise and write
   for (int64_t group = threadIdx.x; 8 * group < cols; group += blockDim.x) {
     float v[8];
-    LoadRun<kAligned>(sums + 8 * group, cols - 8 * group, v);
+    LoadSum<kAligned>(p, row, random, group, cols - 8 * group, v);
     StoreNormalised<kAligned>(p, row, group, cols - 8 * group, mean, inverse,
                               v);
   }
   if (threadIdx.x == 0) p.inverse_deviation[row] = inverse;
 }
 
-template <bool kAligned>
-absl::Status LaunchNorm(cudaStream_t stream, const Operands& p) {
+template <bool kAligned, typename T>
+absl::Status LaunchNorm(cudaStream_t stream, const Operands<T>& p) {
   constexpr char kOp[] = "ResidualLayerNorm";
   const LaunchShape warps = {Blocks(p.x.rows, kRowsPerBlock),
                              32 * kRowsPerBlock, 0, stream};
   switch ((p.x.cols + kGroupColumns - 1) / kGroupColumns) {
     case 1:
-      return Launch(kOp, warps, NormWarpKernel<1, kAligned>, p);
+      return Launch(kOp, warps, NormWarpKernel<1, kAligned, T>, p);
     case 2:
-      return Launch(kOp, warps, NormWarpKernel<2, kAligned>, p);
+      return Launch(kOp, warps, NormWarpKernel<2, kAligned, T>, p);
     case 3:
-      return Launch(kOp, warps, NormWarpKernel<3, kAligned>, p);
+      return Launch(kOp, warps, NormWarpKernel<3, kAligned, T>, p);
     case kMostGroups:
-      return Launch(kOp, warps, NormWarpKernel<kMostGroups, kAligned>, p);
+      return Launch(kOp, warps, NormWarpKernel<kMostGroups, kAligned, T>, p);
     default:
       return Launch(kOp, {Blocks(p.x.rows, 1), 256, 0, stream},
-                    NormBlockKernel<kAligned>, p);
+                    NormBlockKernel<kAligned, T>, p);
   }
 }
 
 // y = dropout(normalised * gamma + beta), eight columns to a thread. A null
 // beta is 0.
-template <bool kAligned>
+template <bool kAligned, typename T>
 __global__ void __launch_bounds__(256)
-    OutputKernel(DeviceDropout dropout, ConstMatrix normalised,
-                 const float* gamma, const float* beta, Matrix y,
+    OutputKernel(DeviceDropout dropout, MatrixView<const T> normalised,
+                 const float* gamma, const float* beta, MatrixView<T> y,
                  int64_t groups) {
   const int64_t total = y.rows * groups;
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
@@ -199,6 +201,45 @@ __global__ void __launch_bounds__(256)
   }
 }
 
+// Of checked operands.
+template <typename T>
+absl::Status Norm(cudaStream_t stream, const DropoutKey& key,
+                  MatrixView<const T> x, MatrixView<const T> residual,
+                  ConstVector gamma, ConstVector beta, float epsilon,
+                  MatrixView<T> normalised, Vector inverse_deviation,
+                  MatrixView<T> y) {
+  if (x.cols == 0) return absl::OkStatus();
+  const Operands<T> p = {MakeDeviceDropout(key),
+                         x,
+                         residual,
+                         gamma.data,
+                         beta.data,
+                         epsilon,
+                         normalised,
+                         inverse_deviation.data,
+                         y};
+  const bool aligned = RowsAligned(x) && RowsAligned(normalised) &&
+                       RowsAligned(y) && Aligned(gamma) && Aligned(beta) &&
+                       (residual.data == nullptr || RowsAligned(residual));
+  return aligned ? LaunchNorm<true>(stream, p) : LaunchNorm<false>(stream, p);
+}
+
+template <typename T>
+absl::Status Output(cudaStream_t stream, const DropoutKey& key,
+                    MatrixView<const T> normalised, ConstVector gamma,
+                    ConstVector beta, MatrixView<T> y) {
+  const int64_t groups = (y.cols + 7) / 8;
+  if (y.rows == 0 || groups == 0) return absl::OkStatus();
+  const LaunchShape shape = {
+      Blocks(y.rows * groups, 256, 16 * Multiprocessors()), 256, 0, stream};
+  const bool aligned = RowsAligned(normalised) && RowsAligned(y) &&
+                       Aligned(gamma) && Aligned(beta);
+  return Launch("LayerNormOutput", shape,
+                aligned ? OutputKernel<true, T> : OutputKernel<false, T>,
+                MakeDeviceDropout(key), normalised, gamma.data, beta.data, y,
+                groups);
+}
+
 }  // namespace
 
 absl::Status CudaBackend::ResidualLayerNorm(const DropoutKey& key,
@@ -209,37 +250,36 @@ absl::Status CudaBackend::ResidualLayerNorm(const DropoutKey& key,
                                             Matrix y) {
   RETURN_IF_ERROR(CheckResidualLayerNorm(key, x, residual, gamma, beta,
                                          normalised, inverse_deviation, y));
-  if (x.cols == 0) return absl::OkStatus();
-  const Operands p = {MakeDeviceDropout(key),
-                      x,
-                      residual,
-                      gamma.data,
-                      beta.data,
-                      epsilon,
-                      normalised,
-                      inverse_deviation.data,
-                      y};
-  const bool aligned = RowsAligned(x) && RowsAligned(normalised) &&
-                       RowsAligned(y) && Aligned(gamma) && Aligned(beta) &&
-                       (residual.data == nullptr || RowsAligned(residual));
-  return aligned ? LaunchNorm<true>(stream_, p) : LaunchNorm<false>(stream_, p);
+  return Norm<float>(stream_, key, x, residual, gamma, beta, epsilon,
+                     normalised, inverse_deviation, y);
+}
+
+absl::Status CudaBackend::ResidualLayerNormBf16(
+    const DropoutKey& key, ConstBf16Matrix x, ConstBf16Matrix residual,
+    ConstVector gamma, ConstVector beta, float epsilon, Bf16Matrix normalised,
+    Vector inverse_deviation, Bf16Matrix y) {
+  RETURN_IF_ERROR(CheckResidualLayerNorm(
+      key, ShapeOf(x), ShapeOf(residual), gamma, beta, ShapeOf(normalised),
+      inverse_deviation, ShapeOf(y)));
+  return Norm<uint16_t>(stream_, key, x, residual, gamma, beta, epsilon,
+                        normalised, inverse_deviation, y);
 }
 
 absl::Status CudaBackend::LayerNormOutput(const DropoutKey& key,
                                           ConstMatrix normalised,
                                           ConstVector gamma, ConstVector beta,
                                           Matrix y) {
-  constexpr char kOp[] = "LayerNormOutput";
   RETURN_IF_ERROR(CheckLayerNormOutput(key, normalised, gamma, beta, y));
-  const int64_t groups = (y.cols + 7) / 8;
-  if (y.rows == 0 || groups == 0) return absl::OkStatus();
-  const LaunchShape shape =
-      Shape(Blocks(y.rows * groups, 256, 16 * Multiprocessors()), 256);
-  const bool aligned = RowsAligned(normalised) && RowsAligned(y) &&
-                       Aligned(gamma) && Aligned(beta);
-  return Launch(kOp, shape, aligned ? OutputKernel<true> : OutputKernel<false>,
-                MakeDeviceDropout(key), normalised, gamma.data, beta.data, y,
-                groups);
+  return Output<float>(stream_, key, normalised, gamma, beta, y);
+}
+
+absl::Status CudaBackend::LayerNormOutputBf16(const DropoutKey& key,
+                                              ConstBf16Matrix normalised,
+                                              ConstVector gamma,
+                                              ConstVector beta, Bf16Matrix y) {
+  RETURN_IF_ERROR(CheckLayerNormOutput(key, ShapeOf(normalised), gamma, beta,
+                                       ShapeOf(y)));
+  return Output<uint16_t>(stream_, key, normalised, gamma, beta, y);
 }
 
 }  // namespace comera::kernels

@@ -18,6 +18,7 @@
 #include "kernels/cuda/device_grid.h"
 #include "kernels/cuda/sum_parts.h"
 #include "kernels/operand_check.h"
+#include "kernels/shape_check.h"
 
 namespace comera::kernels {
 namespace {
@@ -27,17 +28,18 @@ constexpr int64_t kMostThreads = 512;
 constexpr int64_t kMostColumns = 8 * kMostThreads;
 constexpr int64_t kMostBlocks = 8 * kSumMultiprocessors;
 
+template <typename T>
 struct Operands {
   DeviceDropout dropout;
-  ConstMatrix grad_y, normalised;
+  MatrixView<const T> grad_y, normalised;
   const float *inverse_deviation, *gamma;
-  Matrix grad_x, grad_residual;
+  MatrixView<T> grad_x, grad_residual;
 };
 
 // With g = grad_y * gamma: (g - mean(g) - normalised * mean(g * normalised))
 // times the inverse deviation, of eight columns.
-template <bool kAligned>
-__device__ __forceinline__ void StoreGradient(const Operands& p, int64_t row,
+template <bool kAligned, typename T>
+__device__ __forceinline__ void StoreGradient(const Operands<T>& p, int64_t row,
                                               int64_t group, int64_t count,
                                               float mean, float mean_product,
                                               const float (&g)[8],
@@ -62,9 +64,9 @@ __device__ __forceinline__ void StoreGradient(const Operands& p, int64_t row,
 
 // A block takes a run of rows, one after the other, and keeps its part of the
 // sums over rows in registers. partial[blockIdx.x] = {of gamma, of beta}.
-template <bool kAligned>
+template <bool kAligned, typename T>
 __global__ void __launch_bounds__(kMostThreads)
-    BackwardRowsKernel(Operands p, float* partial) {
+    BackwardRowsKernel(Operands<T> p, float* partial) {
   __shared__ float2 sums[2][kMostThreads / 32];
   const int64_t rows = p.grad_y.rows, cols = p.grad_y.cols;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -114,16 +116,17 @@ __global__ void __launch_bounds__(kMostThreads)
 }
 
 // A block to a row of any width, without the sums over rows.
-__global__ void __launch_bounds__(256) BackwardWideKernel(Operands p) {
+template <typename T>
+__global__ void __launch_bounds__(256) BackwardWideKernel(Operands<T> p) {
   const int64_t row = blockIdx.x, cols = p.grad_y.cols;
-  const float* const grad_y = p.grad_y.data + row * p.grad_y.stride;
-  const float* const normalised = p.normalised.data + row * p.normalised.stride;
+  const T* const grad_y = p.grad_y.data + row * p.grad_y.stride;
+  const T* const normalised = p.normalised.data + row * p.normalised.stride;
   // means
   float sum = 0, product = 0;
   for (int64_t i = threadIdx.x; i < cols; i += blockDim.x) {
-    const float g = grad_y[i] * p.gamma[i];
+    const float g = ToFloat(grad_y[i]) * p.gamma[i];
     sum += g;
-    product += g * normalised[i];
+    product += g * ToFloat(normalised[i]);
   }
   sum = BlockSum(sum) / static_cast<float>(cols);
   product = BlockSum(product) / static_cast<float>(cols);
@@ -140,25 +143,59 @@ __global__ void __launch_bounds__(256) BackwardWideKernel(Operands p) {
   }
 }
 
+template <typename T>
 struct GammaElement {
-  ConstMatrix grad_y, normalised;
+  MatrixView<const T> grad_y, normalised;
   __device__ float operator()(int64_t row, int64_t column) const {
-    return grad_y.data[row * grad_y.stride + column] *
-           normalised.data[row * normalised.stride + column];
+    return ToFloat(grad_y.data[row * grad_y.stride + column]) *
+           ToFloat(normalised.data[row * normalised.stride + column]);
   }
 };
+template <typename T>
 struct BetaElement {
-  ConstMatrix grad_y;
+  MatrixView<const T> grad_y;
   __device__ float operator()(int64_t row, int64_t column) const {
-    return grad_y.data[row * grad_y.stride + column];
+    return ToFloat(grad_y.data[row * grad_y.stride + column]);
   }
 };
 
-bool AllAligned(const Operands& p) {
+template <typename T>
+bool AllAligned(const Operands<T>& p) {
   return RowsAligned(p.grad_y) && RowsAligned(p.normalised) &&
          reinterpret_cast<uintptr_t>(p.gamma) % 16 == 0 &&
          (p.grad_x.data == nullptr || RowsAligned(p.grad_x)) &&
          (p.grad_residual.data == nullptr || RowsAligned(p.grad_residual));
+}
+
+// Of checked operands, with `scratch` bytes at `partial`.
+template <typename T>
+absl::Status Backward(cudaStream_t stream, const Operands<T>& p, float* partial,
+                      int64_t scratch, Vector grad_gamma, Vector grad_beta) {
+  constexpr char kOp[] = "ResidualLayerNormBackward";
+  const int64_t rows = p.grad_y.rows, cols = p.grad_y.cols;
+  if (rows == 0 || cols == 0) return absl::OkStatus();
+  if (cols > kMostColumns) {
+    // The sums first: what follows may overwrite grad_y.
+    RETURN_IF_ERROR(AddColumnSums(kOp, stream, rows, cols,
+                                  GammaElement<T>{p.grad_y, p.normalised},
+                                  partial, scratch, grad_gamma.data));
+    RETURN_IF_ERROR(AddColumnSums(kOp, stream, rows, cols,
+                                  BetaElement<T>{p.grad_y}, partial, scratch,
+                                  grad_beta.data));
+    return Launch(kOp, {Blocks(rows, 1), 256, 0, stream}, BackwardWideKernel<T>,
+                  p);
+  }
+  const int64_t room = scratch / (2 * cols * int64_t{sizeof(float)});
+  const int64_t blocks = std::min({(rows + 7) / 8, kMostBlocks, room});
+  const unsigned threads = 32 * Blocks(cols, 8 * 32);
+  RETURN_IF_ERROR(Launch(
+      kOp, {static_cast<unsigned>(blocks), threads, 0, stream},
+      AllAligned(p) ? BackwardRowsKernel<true, T> : BackwardRowsKernel<false, T>,
+      p, partial));
+  return SumParts(stream, {{partial, blocks, 2 * cols, true,
+                            Matrix(grad_gamma.data, 1, cols)},
+                           {partial + cols, blocks, 2 * cols, true,
+                            Matrix(grad_beta.data, 1, cols)}});
 }
 
 }  // namespace
@@ -167,37 +204,28 @@ absl::Status CudaBackend::ResidualLayerNormBackward(
     const DropoutKey& key, ConstMatrix grad_y, ConstMatrix normalised,
     ConstVector inverse_deviation, ConstVector gamma, Matrix grad_x,
     Matrix grad_residual, Vector grad_gamma, Vector grad_beta) {
-  constexpr char kOp[] = "ResidualLayerNormBackward";
-  const int64_t rows = grad_y.rows, cols = grad_y.cols;
   RETURN_IF_ERROR(CheckResidualLayerNormBackward(
       key, grad_y, normalised, inverse_deviation, gamma, grad_x, grad_residual,
       grad_gamma, grad_beta));
-  if (rows == 0 || cols == 0) return absl::OkStatus();
+  return Backward<float>(
+      stream_,
+      {MakeDeviceDropout(key), grad_y, normalised, inverse_deviation.data,
+       gamma.data, grad_x, grad_residual},
+      Scratch<float>(), kScratchBytes, grad_gamma, grad_beta);
+}
 
-  const Operands p = {MakeDeviceDropout(key), grad_y,     normalised,
-                      inverse_deviation.data, gamma.data, grad_x,
-                      grad_residual};
-  float* const partial = Scratch<float>();
-  if (cols > kMostColumns) {
-    // The sums first: what follows may overwrite grad_y.
-    RETURN_IF_ERROR(AddColumnSums(kOp, stream_, rows, cols,
-                                  GammaElement{grad_y, normalised}, partial,
-                                  kScratchBytes, grad_gamma.data));
-    RETURN_IF_ERROR(AddColumnSums(kOp, stream_, rows, cols, BetaElement{grad_y},
-                                  partial, kScratchBytes, grad_beta.data));
-    return Launch(kOp, Shape(Blocks(rows, 1), 256), BackwardWideKernel, p);
-  }
-  const int64_t room = kScratchBytes / (2 * cols * int64_t{sizeof(float)});
-  const int64_t blocks = std::min({(rows + 7) / 8, kMostBlocks, room});
-  const unsigned threads = 32 * Blocks(cols, 8 * 32);
-  RETURN_IF_ERROR(Launch(
-      kOp, Shape(static_cast<unsigned>(blocks), threads),
-      AllAligned(p) ? BackwardRowsKernel<true> : BackwardRowsKernel<false>, p,
-      partial));
-  return SumParts(stream_, {{partial, blocks, 2 * cols, true,
-                             Matrix(grad_gamma.data, 1, cols)},
-                            {partial + cols, blocks, 2 * cols, true,
-                             Matrix(grad_beta.data, 1, cols)}});
+absl::Status CudaBackend::ResidualLayerNormBackwardBf16(
+    const DropoutKey& key, ConstBf16Matrix grad_y, ConstBf16Matrix normalised,
+    ConstVector inverse_deviation, ConstVector gamma, Bf16Matrix grad_x,
+    Bf16Matrix grad_residual, Vector grad_gamma, Vector grad_beta) {
+  RETURN_IF_ERROR(CheckResidualLayerNormBackward(
+      key, ShapeOf(grad_y), ShapeOf(normalised), inverse_deviation, gamma,
+      ShapeOf(grad_x), ShapeOf(grad_residual), grad_gamma, grad_beta));
+  return Backward<uint16_t>(
+      stream_,
+      {MakeDeviceDropout(key), grad_y, normalised, inverse_deviation.data,
+       gamma.data, grad_x, grad_residual},
+      Scratch<float>(), kScratchBytes, grad_gamma, grad_beta);
 }
 
 }  // namespace comera::kernels

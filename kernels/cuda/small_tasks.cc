@@ -144,6 +144,22 @@ void SmallTasks::AddCopyRows(ConstMatrix from, Matrix to) {
   Add(std::move(entry));
 }
 
+void SmallTasks::AddRound(ConstMatrix x, Bf16Matrix y) {
+  if (y.rows == 0 || y.cols == 0) return;
+  Entry entry;
+  SmallTask& task = entry.task;
+  task.kind = SmallTask::kRound;
+  task.a = x.data;
+  task.c = reinterpret_cast<float*>(y.data);
+  task.rows = Narrow(y.rows);
+  task.cols = Narrow(y.cols);
+  task.a_stride = Narrow(x.stride);
+  task.c_stride = Narrow(y.stride);
+  entry.reads = {x};
+  entry.writes = {MemoryOf(y)};
+  Add(std::move(entry));
+}
+
 void SmallTasks::AddFill(Vector x, float value) {
   for (int64_t at = 0; at < x.size; at += kMostSize) {
     const Vector part(x.data + at, std::min(kMostSize, x.size - at));

@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "common/status_macros.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/small_product.h"
 #include "kernels/cuda/device/tensor_tile.h"
 #include "kernels/cuda/device/vector_access.h"
@@ -99,7 +100,8 @@ __device__ __forceinline__ void Elements(const SmallTask& task, int block) {
       static_cast<int64_t>(block) * kThreads * kPerThread + threadIdx.x;
   const bool matrix = task.kind == SmallTask::kFold ||
                       task.kind == SmallTask::kUnfold ||
-                      task.kind == SmallTask::kCopyRows;
+                      task.kind == SmallTask::kCopyRows ||
+                      task.kind == SmallTask::kRound;
   // read
   float value[kPerThread];
   int64_t to[kPerThread];
@@ -112,7 +114,8 @@ __device__ __forceinline__ void Elements(const SmallTask& task, int block) {
     if (matrix) {
       const int64_t row = Divide(at, task.cols), col = at - row * task.cols;
       to[i] = row * task.c_stride + col;
-      if (task.kind == SmallTask::kCopyRows) {
+      if (task.kind == SmallTask::kCopyRows ||
+          task.kind == SmallTask::kRound) {
         value[i] = task.a[row * task.a_stride + col];
         continue;
       }
@@ -133,6 +136,16 @@ __device__ __forceinline__ void Elements(const SmallTask& task, int block) {
     }
   }
   // write
+  if (task.kind == SmallTask::kRound) {
+    auto* const rounded = reinterpret_cast<uint16_t*>(task.c);
+#pragma unroll
+    for (int i = 0; i < kPerThread; ++i) {
+      if (to[i] >= 0) {
+        rounded[to[i]] = static_cast<uint16_t>(PackBf16(value[i], 0));
+      }
+    }
+    return;
+  }
 #pragma unroll
   for (int i = 0; i < kPerThread; ++i) {
     if (to[i] >= 0) task.c[to[i]] = value[i];

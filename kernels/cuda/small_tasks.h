@@ -32,6 +32,7 @@ struct SmallTask {
     kFill,        // c = alpha
     kAxpy,        // c += alpha a
     kCopyRows,    // c = a, of matrices
+    kRound,       // c = a rounded to bfloat16, of which c_stride counts
   };
   const float *a = nullptr, *b = nullptr, *x = nullptr;
   float *c = nullptr, *y = nullptr;
@@ -66,6 +67,7 @@ class SmallTasks {
                  ConstMatrix grad_h, Matrix grad_g, Vector grad_d);
   void AddCopy(void* to, const void* from, int64_t bytes, cudaStream_t stream);
   void AddCopyRows(ConstMatrix from, Matrix to);
+  void AddRound(ConstMatrix x, Bf16Matrix y);
   void AddFill(Vector x, float value);
   void AddAxpy(float alpha, ConstVector x, Vector y);
   // Any other: `call` enqueues it.

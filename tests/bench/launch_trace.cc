@@ -76,7 +76,7 @@ class TracingBackend : public kernels::ForwardingBackend {
           trace_.misaligned_products += work.misaligned ? 1 : 0;
           // By columns c transposed is op(b)^T op(a)^T.
           ++trace_.products[{work.n, work.m, work.k, work.transpose_b,
-                             work.transpose_a, work.misaligned}];
+                             work.transpose_a, work.misaligned, work.batch}];
           break;
       }
     }
@@ -157,10 +157,11 @@ std::string LaunchTrace::Text() const {
   }
   absl::StrAppend(&text, "\nproduct rows cols inner operands times\n");
   for (const auto& [p, times] : products) {
-    absl::StrAppendFormat(&text, "%d %d %d %s%s%s %d\n", p.rows, p.cols,
-                          p.inner, p.transpose_a ? "T" : "N",
-                          p.transpose_b ? "T" : "N",
-                          p.misaligned ? " off-16-bytes" : "", times);
+    absl::StrAppendFormat(
+        &text, "%d %d %d %s%s%s%s %d\n", p.rows, p.cols, p.inner,
+        p.transpose_a ? "T" : "N", p.transpose_b ? "T" : "N",
+        p.misaligned ? " off-16-bytes" : "",
+        p.batch > 1 ? absl::StrCat(" of-", p.batch) : "", times);
   }
   return text;
 }

@@ -18,14 +18,15 @@ struct TracedProduct {
   int64_t rows = 0, cols = 0, inner = 0;
   bool transpose_a = false, transpose_b = false;
   bool misaligned = false;  // an operand is off 16 bytes
+  int64_t batch = 1;        // products in one launch
 
   bool operator<(const TracedProduct& other) const {
     return Key() < other.Key();
   }
 
  private:
-  std::tuple<int64_t, int64_t, int64_t, bool, bool, bool> Key() const {
-    return {rows, cols, inner, transpose_a, transpose_b, misaligned};
+  std::tuple<int64_t, int64_t, int64_t, bool, bool, bool, int64_t> Key() const {
+    return {rows, cols, inner, transpose_a, transpose_b, misaligned, batch};
   }
 };
 

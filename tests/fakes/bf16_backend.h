@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "kernels/backend.h"
 #include "tests/fakes/forwarding_backend.h"
@@ -46,14 +47,101 @@ class Bf16Backend : public ForwardingBackend {
     }
     return absl::OkStatus();
   }
-  absl::Status GemmToBf16(bool transpose_a, bool transpose_b, ConstBf16Matrix a,
-                          ConstBf16Matrix b, Bf16Matrix c) override {
-    for (int64_t i = 0; i < c.rows; ++i) {
-      for (int64_t j = 0; j < c.cols; ++j) {
-        At(c, i, j) = ToBf16(Sum(transpose_a, transpose_b, a, b, i, j));
-      }
+  absl::Status Widen(ConstBf16Matrix x, Matrix y) override {
+    for (int64_t i = 0; i < x.rows; ++i) {
+      for (int64_t j = 0; j < x.cols; ++j) At(y, i, j) = FromBf16(At(x, i, j));
     }
     return absl::OkStatus();
+  }
+  absl::Status GemmToBf16(bool transpose_a, bool transpose_b, ConstBf16Matrix a,
+                          ConstBf16Matrix b, float beta, Bf16Matrix c,
+                          const ProductBatch& batch) override {
+    for (int64_t n = 0; n < batch.count; ++n) {
+      for (int64_t i = 0; i < c.rows; ++i) {
+        for (int64_t j = 0; j < c.cols; ++j) {
+          const float sum = Sum(transpose_a, transpose_b, a, b, i, j);
+          uint16_t& to = At(c, i, j);
+          to = ToBf16(beta == 0 ? sum : sum + beta * FromBf16(to));
+        }
+      }
+      a.data += batch.a_step;
+      b.data += batch.b_step;
+      c.data += batch.c_step;
+    }
+    return absl::OkStatus();
+  }
+  // Of bfloat16 widened, rounded at the end.
+  absl::Status ResidualLayerNormBf16(const DropoutKey& key, ConstBf16Matrix x,
+                                     ConstBf16Matrix residual,
+                                     ConstVector gamma, ConstVector beta,
+                                     float epsilon, Bf16Matrix normalised,
+                                     Vector inverse_deviation,
+                                     Bf16Matrix y) override {
+    const Floats in(x), add(residual);
+    Floats kept(normalised), out(y);
+    const absl::Status status = backend()->ResidualLayerNorm(
+        key, in.view(), add.view(), gamma, beta, epsilon, kept.view(),
+        inverse_deviation, out.view());
+    kept.RoundTo(normalised);
+    out.RoundTo(y);
+    return status;
+  }
+  absl::Status ResidualLayerNormBackwardBf16(
+      const DropoutKey& key, ConstBf16Matrix grad_y, ConstBf16Matrix normalised,
+      ConstVector inverse_deviation, ConstVector gamma, Bf16Matrix grad_x,
+      Bf16Matrix grad_residual, Vector grad_gamma, Vector grad_beta) override {
+    const Floats in(grad_y), kept(normalised);
+    Floats x(grad_x), residual(grad_residual);
+    const absl::Status status = backend()->ResidualLayerNormBackward(
+        key, in.view(), kept.view(), inverse_deviation, gamma, x.view(),
+        residual.view(), grad_gamma, grad_beta);
+    x.RoundTo(grad_x);
+    residual.RoundTo(grad_residual);
+    return status;
+  }
+  absl::Status LayerNormOutputBf16(const DropoutKey& key,
+                                   ConstBf16Matrix normalised,
+                                   ConstVector gamma, ConstVector beta,
+                                   Bf16Matrix y) override {
+    const Floats kept(normalised);
+    Floats out(y);
+    const absl::Status status = backend()->LayerNormOutput(
+        key, kept.view(), gamma, beta, out.view());
+    out.RoundTo(y);
+    return status;
+  }
+  absl::Status AttentionBf16(const AttentionShape& shape, const DropoutKey& key,
+                             ConstIndices offsets, ConstBf16Matrix q,
+                             ConstBf16Matrix k, ConstBf16Matrix v,
+                             float* log_sum, Bf16Matrix out,
+                             void* workspace) override {
+    const Floats query(q), keys(k), values(v);
+    Floats context(out);
+    const absl::Status status = backend()->Attention(
+        shape, key, offsets, query.view(), keys.view(), values.view(), log_sum,
+        context.view(), workspace);
+    context.RoundTo(out);
+    return status;
+  }
+  absl::Status AttentionBackwardBf16(const AttentionShape& shape,
+                                     const DropoutKey& key,
+                                     ConstIndices offsets, ConstBf16Matrix q,
+                                     ConstBf16Matrix k, ConstBf16Matrix v,
+                                     const float* log_sum, ConstBf16Matrix out,
+                                     ConstBf16Matrix grad_out,
+                                     Bf16Matrix grad_q, Bf16Matrix grad_k,
+                                     Bf16Matrix grad_v,
+                                     void* workspace) override {
+    const Floats query(q), keys(k), values(v), context(out), grads(grad_out);
+    Floats to_query(grad_q), to_keys(grad_k), to_values(grad_v);
+    const absl::Status status = backend()->AttentionBackward(
+        shape, key, offsets, query.view(), keys.view(), values.view(), log_sum,
+        context.view(), grads.view(), to_query.view(), to_keys.view(),
+        to_values.view(), workspace);
+    to_query.RoundTo(grad_q);
+    to_keys.RoundTo(grad_k);
+    to_values.RoundTo(grad_v);
+    return status;
   }
   absl::Status ActivateBf16(Activation f, ConstBf16Matrix x,
                             Bf16Matrix y) override {
@@ -91,6 +179,34 @@ class Bf16Backend : public ForwardingBackend {
   }
 
  private:
+  // A copy of a matrix as floats; null of a null.
+  class Floats {
+   public:
+    explicit Floats(const ConstBf16Matrix& m)
+        : rows_(m.rows),
+          cols_(m.cols),
+          values_(m.data == nullptr ? 0 : m.rows * m.cols) {
+      for (size_t i = 0; i < values_.size(); ++i) {
+        const auto at = static_cast<int64_t>(i);
+        values_[i] = FromBf16(At(m, at / cols_, at % cols_));
+      }
+    }
+    Matrix view() {
+      return Matrix(values_.empty() ? nullptr : values_.data(), rows_, cols_);
+    }
+    ConstMatrix view() const { return const_cast<Floats*>(this)->view(); }
+    void RoundTo(Bf16Matrix m) const {
+      for (size_t i = 0; i < values_.size(); ++i) {
+        const auto at = static_cast<int64_t>(i);
+        At(m, at / cols_, at % cols_) = ToBf16(values_[i]);
+      }
+    }
+
+   private:
+    int64_t rows_, cols_;
+    std::vector<float> values_;
+  };
+
   template <typename T>
   static T& At(const MatrixView<T>& m, int64_t i, int64_t j) {
     return m.data[i * m.stride + j];

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/device/mma_tile.h"
+#include "kernels/cuda/device/vector_access.h"
 #include "kernels/tensor.h"
 
 namespace comera::kernels {
@@ -31,10 +32,22 @@ __device__ __forceinline__ void SetZero(float (&x)[kCols][4]) {
   }
 }
 
-// Whole rows of kWidth floats on 16 bytes to bfloat16: eight loads of a thread
-// are under way at a time.
-template <int kWidth>
-__device__ __forceinline__ void LoadWholeRows(const float* from, int64_t stride,
+// Four neighbours in memory, as floats; `from` is aligned to all of them.
+__device__ __forceinline__ float4 Load4(const float* from) {
+  return *reinterpret_cast<const float4*>(from);
+}
+__device__ __forceinline__ float4 Load4(const uint16_t* from) {
+  const uint2 bits = *reinterpret_cast<const uint2*>(from);
+  return make_float4(ToFloat(static_cast<uint16_t>(bits.x)),
+                     ToFloat(static_cast<uint16_t>(bits.x >> 16)),
+                     ToFloat(static_cast<uint16_t>(bits.y)),
+                     ToFloat(static_cast<uint16_t>(bits.y >> 16)));
+}
+
+// Whole rows of kWidth numbers that Load4 can read, to bfloat16: eight loads of
+// a thread are under way at a time.
+template <int kWidth, typename S>
+__device__ __forceinline__ void LoadWholeRows(const S* from, int64_t stride,
                                               int rows, int valid, float scale,
                                               uint16_t* to) {
   constexpr int kQuads = kWidth / 4;
@@ -47,9 +60,8 @@ __device__ __forceinline__ void LoadWholeRows(const float* from, int64_t stride,
     for (int i = 0; i < kLoads; ++i) {
       const int at = first + i * threads;
       const int row = at / kQuads, col = at % kQuads * 4;
-      x[i] = row < min(rows, valid)
-                 ? *reinterpret_cast<const float4*>(from + row * stride + col)
-                 : make_float4(0, 0, 0, 0);
+      x[i] = row < min(rows, valid) ? Load4(from + row * stride + col)
+                                    : make_float4(0, 0, 0, 0);
     }
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
@@ -65,14 +77,16 @@ __device__ __forceinline__ void LoadWholeRows(const float* from, int64_t stride,
 
 // Columns [first_col, first_col + cols) of `rows` rows, of which only `valid`
 // exist, times `scale` to shared memory. All threads of the block.
-template <int kWidth, typename T>
-__device__ __forceinline__ void LoadRows(ConstMatrix m, int64_t first_row,
-                                         int64_t first_col, int cols, int rows,
-                                         int valid, float scale, T* to) {
+template <int kWidth, typename S, typename T>
+__device__ __forceinline__ void LoadRows(MatrixView<const S> m,
+                                         int64_t first_row, int64_t first_col,
+                                         int cols, int rows, int valid,
+                                         float scale, T* to) {
   constexpr int kQuads = kWidth / 4;
-  const float* from = m.data + first_row * m.stride + first_col;
+  const S* from = m.data + first_row * m.stride + first_col;
   const bool aligned =
-      reinterpret_cast<uintptr_t>(from) % 16 == 0 && m.stride % 4 == 0;
+      reinterpret_cast<uintptr_t>(from) % (4 * sizeof(S)) == 0 &&
+      m.stride % 4 == 0;
   // Narrow kernels, which hold more blocks, lack the registers.
   if constexpr (sizeof(T) == sizeof(uint16_t) && kWidth > 32) {
     if (aligned && cols == kWidth) {
@@ -86,14 +100,14 @@ __device__ __forceinline__ void LoadRows(ConstMatrix m, int64_t first_row,
     const int row = at / kQuads, col = at % kQuads * 4;
     float4 x = make_float4(0, 0, 0, 0);
     if (row < valid) {
-      const float* source = from + row * m.stride + col;
+      const S* source = from + row * m.stride + col;
       if (aligned && col + 4 <= cols) {
-        x = *reinterpret_cast<const float4*>(source);
+        x = Load4(source);
       } else {
-        if (col < cols) x.x = source[0];
-        if (col + 1 < cols) x.y = source[1];
-        if (col + 2 < cols) x.z = source[2];
-        if (col + 3 < cols) x.w = source[3];
+        if (col < cols) x.x = ToFloat(source[0]);
+        if (col + 1 < cols) x.y = ToFloat(source[1]);
+        if (col + 2 < cols) x.z = ToFloat(source[2]);
+        if (col + 3 < cols) x.w = ToFloat(source[3]);
       }
     }
     T* const target = to + row * kRowStride<kWidth> + col;
@@ -113,11 +127,6 @@ __device__ __forceinline__ void StoreSums(const float (&x)[kCols / 8][4],
     Store2(scale * x[j][0], scale * x[j][1], upper + 8 * j);
     Store2(scale * x[j][2], scale * x[j][3], lower + 8 * j);
   }
-}
-
-__device__ __forceinline__ float ToFloat(float x) { return x; }
-__device__ __forceinline__ float ToFloat(uint16_t bf16) {
-  return __uint_as_float(static_cast<uint32_t>(bf16) << 16);
 }
 
 // Row sums of x and 16 rows of shared memory, for the lane's two rows.
@@ -141,51 +150,61 @@ __device__ __forceinline__ void RowDots(const float (&x)[kWidth / 8][4],
 
 // The same for x in global memory, of which only the first `count` rows and the
 // columns below `cols` count.
-template <int kWidth, typename T>
-__device__ __forceinline__ void RowDots(const float* x, int64_t stride,
-                                        int count, int cols, const T* rows,
+template <int kWidth, typename S, typename T>
+__device__ __forceinline__ void RowDots(const S* x, int64_t stride, int count,
+                                        int cols, const T* rows,
                                         float (&dots)[2]) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int row = LaneGroup() + 8 * r;
-    const float* const from = x + row * stride;
+    const S* const from = x + row * stride;
     const T* const at = rows + row * kRowStride<kWidth>;
     float sum = 0;
 #pragma unroll
     for (int j = 0; j < kWidth / 4; ++j) {
       const int col = 8 * (j / 2) + LanePair() + j % 2;
-      if (row < count && col < cols) sum += from[col] * ToFloat(at[col]);
+      if (row < count && col < cols) {
+        sum += ToFloat(from[col]) * ToFloat(at[col]);
+      }
     }
     sum += __shfl_xor_sync(0xffffffffu, sum, 1);
     dots[r] = sum + __shfl_xor_sync(0xffffffffu, sum, 2);
   }
 }
 
+__device__ __forceinline__ void StoreTo(float x, float* to) { *to = x; }
+__device__ __forceinline__ void StoreTo(float x, uint16_t* to) {
+  *to = static_cast<uint16_t>(PackBf16(x, 0));
+}
+
 // Sums to the rows of a matrix, the first `rows` and the columns below `cols`.
-template <int kWidth>
+template <int kWidth, typename T>
 __device__ __forceinline__ void WriteSums(const float (&x)[kWidth / 8][4],
                                           float scale, int rows, int cols,
-                                          float* to, int64_t stride) {
-  const bool pairs = kWidth > 32 && reinterpret_cast<uintptr_t>(to) % 8 == 0 &&
+                                          T* to, int64_t stride) {
+  const bool pairs = kWidth > 32 &&
+                     reinterpret_cast<uintptr_t>(to) % (2 * sizeof(T)) == 0 &&
                      stride % 2 == 0 && cols == kWidth;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = LaneGroup() + 8 * half;
     if (row >= rows) continue;
-    float* const target = to + row * stride + LanePair();
+    T* const target = to + row * stride + LanePair();
     if (pairs) {
 #pragma unroll
       for (int j = 0; j < kWidth / 8; ++j) {
-        *reinterpret_cast<float2*>(target + 8 * j) =
-            make_float2(scale * x[j][2 * half], scale * x[j][2 * half + 1]);
+        Store2(scale * x[j][2 * half], scale * x[j][2 * half + 1],
+               target + 8 * j);
       }
       continue;
     }
 #pragma unroll
     for (int j = 0; j < kWidth / 8; ++j) {
       const int col = 8 * j + LanePair();
-      if (col < cols) target[8 * j] = scale * x[j][2 * half];
-      if (col + 1 < cols) target[8 * j + 1] = scale * x[j][2 * half + 1];
+      if (col < cols) StoreTo(scale * x[j][2 * half], target + 8 * j);
+      if (col + 1 < cols) {
+        StoreTo(scale * x[j][2 * half + 1], target + 8 * j + 1);
+      }
     }
   }
 }

@@ -106,7 +106,21 @@ class Bf16Test : public ::testing::Test {
     const Matrix sums = operands.Floats(2, s.rows, s.cols, s.cols + s.gap);
     EXPECT_OK(backend->GemmBf16(turn_a, turn_b, a, b, 0.5f, sums));
     const Bf16Matrix c = operands.Bf16(2, s.rows, s.cols, s.cols + s.gap);
-    EXPECT_OK(backend->GemmToBf16(turn_a, turn_b, a, b, c));
+    EXPECT_OK(backend->GemmToBf16(turn_a, turn_b, a, b, 0, c, {}));
+    EXPECT_OK(backend->GemmToBf16(turn_a, turn_b, a, b, 0.5f, c, {}));
+    // a times a third of b's columns, thrice.
+    const int64_t part = std::max<int64_t>(s.cols / 3, 1);
+    const int64_t count = std::min<int64_t>(s.cols, 3);
+    const auto columns = [&](Bf16Matrix m, bool turned) {
+      return turned ? Bf16Matrix(m.data, part, m.cols, m.stride)
+                    : Bf16Matrix(m.data, m.rows, part, m.stride);
+    };
+    EXPECT_OK(backend->GemmToBf16(turn_a, turn_b, a, columns(b, turn_b), 1,
+                                  columns(c, false),
+                                  {count, 0, turn_b ? part * b.stride : part,
+                                   part}));
+    EXPECT_OK(backend->Widen(c, operands.Floats(0, s.rows, s.cols,
+                                                s.cols + s.gap)));
     // c is the input saved, and its gradient is written in place.
     const Bf16Matrix grad(operands.Bf16(0, s.rows, s.cols, s.cols + s.gap));
     EXPECT_OK(backend->ActivateBf16(Activation::kGelu, c, grad));

@@ -56,5 +56,7 @@ int main(int argc, char** argv) {
   comera::kernels::RegisterRoundedProducts("CudaBf16",
                                            factory(CudaPrecision::kBf16), 3e-2);
   comera::kernels::RegisterBf16("CudaBf16", factory(CudaPrecision::kBf16));
+  comera::kernels::RegisterStorageInBf16("CudaBf16Storage",
+                                         factory(CudaPrecision::kBf16), 3e-2);
   return RUN_ALL_TESTS();
 }

@@ -12,6 +12,7 @@
 #include "common/status_macros.h"
 #include "common/status_matchers.h"
 #include "gtest/gtest.h"
+#include "tests/conformance/backend/through_bf16.h"
 
 namespace comera::kernels {
 namespace {
@@ -248,6 +249,20 @@ void RegisterBackendConformance(const std::string& name,
   }
   RegisterRefusals(name, factory);
   RegisterTogether(name, factory);
+}
+
+void RegisterStorageInBf16(const std::string& name, BackendFactory factory,
+                           double tolerance) {
+  const BackendFactory through = [factory](int threads) {
+    return ThroughBf16(factory(threads));
+  };
+  for (std::vector<OpCase> cases : {LayerNormCases(), AttentionCases()}) {
+    for (OpCase& op : cases) {
+      op.tolerance = tolerance;
+      op.sparing = true;
+    }
+    RegisterCases(name, through, cases);
+  }
 }
 
 void RegisterRoundedProducts(const std::string& name, BackendFactory factory,

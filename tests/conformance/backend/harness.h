@@ -34,9 +34,14 @@ void RegisterBackendConformance(const std::string& name,
 void RegisterRoundedProducts(const std::string& name, BackendFactory factory,
                              double tolerance);
 
+// Registers the rows of the operations that have a form in bfloat16, for a
+// backend with has_bf16 (through_bf16.h); likewise.
+void RegisterStorageInBf16(const std::string& name, BackendFactory factory,
+                           double tolerance);
+
 // Registers refused operands and memory, a part of the first (refusals.cc).
 void RegisterRefusals(const std::string& name, BackendFactory factory);
-// Registers the operations of a backend with has_bf16 (bf16.cc).
+// Registers the products and activations of a backend with has_bf16 (bf16.cc).
 void RegisterBf16(const std::string& name, BackendFactory factory);
 // Registers operations between BeginTogether and EndTogether (together.cc).
 void RegisterTogether(const std::string& name, BackendFactory factory);

@@ -189,6 +189,7 @@ cublasStatus_t cublasGemmStridedBatchedEx_64(
   noted.m = m;
   noted.n = n;
   noted.k = k;
+  noted.batch = batch;
   noted.transpose_a = turn_a;
   noted.transpose_b = turn_b;
   noted.misaligned = !Aligned(a, a_type, lda, turn_a ? k : m) ||

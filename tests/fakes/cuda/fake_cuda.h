@@ -49,6 +49,7 @@ struct NotedWork {
   // A product of cuBLAS: by columns, so that n and m are the rows and columns
   // of a matrix by rows.
   int64_t m = 0, n = 0, k = 0;
+  int64_t batch = 1;  // products of one call
   bool transpose_a = false, transpose_b = false;
   // Whether an operand's address, leading dimension or column is no multiple of
   // 16 bytes.

@@ -6,6 +6,8 @@
 
 #include "kernels/backend.h"
 #include "worker/trainer/model/config/model_config.h"
+#include "worker/trainer/model/encoder/bf16_encoder.h"
+#include "worker/trainer/model/encoder/branch_form.h"
 #include "worker/trainer/model/encoder/encoder.h"
 #include "worker/trainer/model/transformer/transformer_model.h"
 
@@ -17,9 +19,13 @@ class EncoderModel : public TransformerModel {
   // The arguments are those of TransformerModel.
   EncoderModel(const ModelConfig& config, int64_t batch_size,
                kernels::Backend* backend)
-      : TransformerModel(config, batch_size, backend, [](const Plan& plan) {
-          return std::make_unique<Encoder>(plan);
-        }) {}
+      : TransformerModel(config, batch_size, backend, MakeEncoder) {}
+
+ private:
+  static std::unique_ptr<TransformerBody> MakeEncoder(const Plan& plan) {
+    if (HasBf16Stream(plan)) return std::make_unique<Bf16Encoder>(plan);
+    return std::make_unique<Encoder>(plan);
+  }
 };
 
 }  // namespace comera::trainer

@@ -44,4 +44,19 @@ std::unique_ptr<Linear> MakeLinear(const Plan& plan, const std::string& key,
   return nullptr;
 }
 
+int64_t FactorRank(const Plan& plan, const std::string& key, int64_t max_rows) {
+  const Factorisation& f = plan.config->layers_by_name.at(key);
+  if (f.dense() || IsPruned(f)) return 0;
+  for (const FactorisableLayer& layer : FactorisableLayers(*plan.config)) {
+    if (layer.key != key) continue;
+    if (ChooseLayerPath(*plan.config, layer, f, max_rows).path !=
+        kernels::TtPath::kPrefixSuffix) {
+      return 0;
+    }
+    return TtLinear::FactorRank(*plan.backend,
+                                f.ranks[f.input_modes.size() - 1]);
+  }
+  return 0;
+}
+
 }  // namespace comera::trainer

@@ -24,6 +24,9 @@ std::unique_ptr<Linear> MakeLinear(const Plan& plan, const std::string& key,
                                    int64_t max_rows, const std::string& scratch,
                                    const LteHeadRuns* head_runs = nullptr);
 
+// The rank of that layer's factors (RankSpaceLinear), or 0 if it has none.
+int64_t FactorRank(const Plan& plan, const std::string& key, int64_t max_rows);
+
 }  // namespace comera::trainer
 
 #endif  // COMERA_WORKER_TRAINER_MODEL_LINEAR_MAKE_LINEAR_H_

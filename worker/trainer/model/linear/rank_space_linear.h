@@ -17,8 +17,8 @@ namespace comera::trainer {
 // gradient cost no pass over Y of their own; where there is no bias the row is
 // 0. Backward: U = gY B^T, gX = U A^T, gB~ = T~^T gY and gA = X^T U.
 //
-// A layer may have a function f between its factors: then T~ = [f(T), 1], and
-// U is (gY B^T) f'(T), element by element. Activate and BackwardActivate take
+// A layer may have a function f between its factors, a SiLU: then T~ = [f(T),
+// 1], and U is (gY B^T) f'(T), element by element. Activate and BackwardActivate take
 // the step; without f they do nothing.
 //
 // A caller that never forms Y:
@@ -35,11 +35,15 @@ namespace comera::trainer {
 //   up.BackwardProject(x, u, grad_x, true);  // gA += X^T U, gX += U A^T
 //   layer.FinishBackward(step);
 //
+// With Plan::rows_elsewhere a layer has no T, T~ and U: only its factors and
+// their gradients may be used, with Linear::Contract and FinishBackward.
+//
 // Likewise a caller that never forms X writes T(first, rows) itself, calls
 // Activate, and adds its own part of gA to grad_a().
 class RankSpaceLinear {
  public:
   virtual int64_t rank() const = 0;
+  virtual bool has_silu() const = 0;
 
   // The factors A (inputs, r) and B~ (r + 1, outputs), valid after
   // Linear::Contract.
@@ -79,6 +83,10 @@ class RankSpaceLinear {
   virtual absl::Status BeginBackward() = 0;
   virtual kernels::Matrix grad_a() const = 0;
   virtual kernels::Matrix grad_b() const = 0;
+  // For callers who add to gA, or to padded_grad_b, without BeginBackward: the
+  // beta of their next product, which is 0 while there are no sums yet.
+  virtual float TakeGradA() = 0;
+  virtual float TakeGradB() = 0;
 
   // gB~ += T~^T gY; U (rows, r) = (gY B^T) f'(T).
   virtual absl::Status BackwardExpand(int64_t first_row,

@@ -25,10 +25,6 @@ int64_t RowStride(int64_t cols) {
 
 // The rank-space kernels of a device take lower ranks as they are.
 constexpr int64_t kMostUnpaddedRank = 64;
-bool PadsRank(const kernels::Backend& backend, int64_t rank) {
-  return !backend.in_host_memory() && rank > kMostUnpaddedRank;
-}
-
 int64_t Product(const std::vector<int64_t>& modes) {
   int64_t product = 1;
   for (int64_t mode : modes) product *= mode;
@@ -37,6 +33,11 @@ int64_t Product(const std::vector<int64_t>& modes) {
 
 }  // namespace
 
+int64_t TtLinear::FactorRank(const kernels::Backend& backend, int64_t bond) {
+  const bool pads = !backend.in_host_memory() && bond > kMostUnpaddedRank;
+  return pads ? RowStride(bond) : bond;
+}
+
 TtLinear::TtLinear(const Plan& plan, const FactorisableLayer& layer,
                    const Factorisation& factorisation, int64_t max_rows,
                    const std::string& scratch)
@@ -44,7 +45,7 @@ TtLinear::TtLinear(const Plan& plan, const FactorisableLayer& layer,
       inputs_(layer.inputs),
       outputs_(layer.outputs),
       bond_(factorisation.ranks[factorisation.input_modes.size() - 1]),
-      rank_(PadsRank(*plan.backend, bond_) ? RowStride(bond_) : bond_),
+      rank_(FactorRank(*plan.backend, bond_)),
       all_outputs_(Product(factorisation.output_modes)),
       max_rows_(max_rows),
       stride_(RowStride(rank_ + 1)),
@@ -56,9 +57,10 @@ TtLinear::TtLinear(const Plan& plan, const FactorisableLayer& layer,
   Workspace& sums = *plan.sums;
   a_ = whole().Reserve(layer.name + ".prefix", inputs_ * rank_ * kFloat);
   b_ = whole().Reserve(layer.name + ".suffix", padded_ * outputs_ * kFloat);
-  t_ = saved.Reserve(layer.name + ".t", max_rows * stride_ * kFloat);
+  const int64_t rows = plan.rows_elsewhere ? 0 : max_rows;
+  t_ = saved.Reserve(layer.name + ".t", rows * stride_ * kFloat);
   activated_ = silu_ ? saved.Reserve(layer.name + ".activated",
-                                     max_rows * stride_ * kFloat)
+                                     rows * stride_ * kFloat)
                      : t_;
   grad_b_ = sums.Reserve(scratch + ".grad_b", padded_ * outputs_ * kFloat);
   // Shapes were checked with the configuration.
@@ -73,7 +75,7 @@ TtLinear::TtLinear(const Plan& plan, const FactorisableLayer& layer,
       "suffix", b_is_whole() ? 0 : chain_->suffix_size() * kFloat);
   bond_grad_a_ = sums.Reserve(scratch + ".bond_grad_a",
                               a_is_whole() ? 0 : inputs_ * bond_ * kFloat);
-  u_ = plan.workspace->Reserve("linear.u", max_rows * rank_ * kFloat);
+  u_ = plan.workspace->Reserve("linear.u", rows * rank_ * kFloat);
   grad_a_ = sums.Reserve(scratch + ".grad_a", inputs_ * rank_ * kFloat);
   all_grad_b_ = sums.Reserve(
       scratch + ".all_grad_b",
@@ -220,12 +222,15 @@ absl::Status TtLinear::BeginBackward() {
   });
 }
 
+float TtLinear::TakeGradA() { return std::exchange(has_grad_a_, true) ? 1 : 0; }
+
+float TtLinear::TakeGradB() { return std::exchange(has_grad_b_, true) ? 1 : 0; }
+
 absl::Status TtLinear::BackwardExpand(int64_t first_row, ConstMatrix grad_y,
                                       Matrix u) {
   kernels::Backend& backend = *plan_.backend;
-  const float beta = std::exchange(has_grad_b_, true) ? 1 : 0;
   RETURN_IF_ERROR(backend.Gemm(true, false, 1, PaddedT(first_row, grad_y.rows),
-                               grad_y, beta, padded_grad_b()));
+                               grad_y, TakeGradB(), padded_grad_b()));
   RETURN_IF_ERROR(backend.Gemm(false, true, 1, grad_y, B(), 0, u));
   return BackwardActivate(first_row, u);
 }
@@ -233,8 +238,7 @@ absl::Status TtLinear::BackwardExpand(int64_t first_row, ConstMatrix grad_y,
 absl::Status TtLinear::BackwardProject(ConstMatrix x, ConstMatrix u,
                                        Matrix grad_x, bool accumulate) {
   kernels::Backend& backend = *plan_.backend;
-  const float beta = std::exchange(has_grad_a_, true) ? 1 : 0;
-  RETURN_IF_ERROR(backend.Gemm(true, false, 1, x, u, beta, grad_a()));
+  RETURN_IF_ERROR(backend.Gemm(true, false, 1, x, u, TakeGradA(), grad_a()));
   if (grad_x.data == nullptr) return absl::OkStatus();
   return backend.Gemm(false, true, 1, u, A(), accumulate ? 1 : 0, grad_x);
 }

@@ -41,7 +41,11 @@ class TtLinear : public Linear, public RankSpaceLinear {
   absl::Status FinishBackward(const Step& step) override;
   RankSpaceLinear* rank_space() override { return this; }
 
+  // The rank of the factors of a layer whose middle bond has rank `bond`.
+  static int64_t FactorRank(const kernels::Backend& backend, int64_t bond);
+
   int64_t rank() const override { return rank_; }
+  bool has_silu() const override { return silu_; }
   kernels::ConstMatrix A() const override;
   kernels::ConstMatrix BWithBias() const override;
   kernels::Matrix T(int64_t first_row, int64_t rows) const override;
@@ -57,6 +61,8 @@ class TtLinear : public Linear, public RankSpaceLinear {
   absl::Status BeginBackward() override;
   kernels::Matrix grad_a() const override;
   kernels::Matrix grad_b() const override;
+  float TakeGradA() override;
+  float TakeGradB() override;
   absl::Status BackwardExpand(int64_t first_row, kernels::ConstMatrix grad_y,
                               kernels::Matrix u) override;
   absl::Status BackwardProject(kernels::ConstMatrix x, kernels::ConstMatrix u,

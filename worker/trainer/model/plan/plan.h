@@ -37,6 +37,9 @@ class SavedMemory {
   void* Address(Piece piece) const { return memory_->Address(piece); }
   float* Floats(Piece piece) const { return memory_->Floats(piece); }
   int32_t* Ints(Piece piece) const { return memory_->Ints(piece); }
+  uint16_t* Bf16(Piece piece) const {
+    return static_cast<uint16_t*>(memory_->Address(piece));
+  }
 
  private:
   kernels::MemoryPlan* const memory_;
@@ -58,6 +61,9 @@ class Workspace {
 
   Piece Reserve(const std::string& name, int64_t bytes);
   float* Floats(Piece piece) const { return memory_->Floats(piece); }
+  uint16_t* Bf16(Piece piece) const {
+    return static_cast<uint16_t*>(memory_->Address(piece));
+  }
   bool shared() const { return shared_; }
 
  private:
@@ -119,6 +125,10 @@ struct Plan {
   // Sequences of a batch, padding included: samples of an encoder, documents of
   // a decoder, of which every token may be one.
   int64_t max_sequences = 0;
+
+  // Layers with factors reserve no memory for rows: their users keep T and U
+  // (RankSpaceLinear) in bfloat16.
+  bool rows_elsewhere = false;
 
   // The word table that input and output share; null where it is not expanded.
   ExpandedTable* table = nullptr;

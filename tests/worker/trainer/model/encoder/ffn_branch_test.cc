@@ -29,7 +29,7 @@ namespace {
 using kernels::ConstMatrix;
 using kernels::reference::DoubleMatrix;
 
-enum class Kind { kHidden, kRankSpace, kBf16, kPlanned };
+enum class Kind { kHidden, kRankSpace, kBf16, kBf16Blocks, kPlanned };
 
 // The FFN of the small model's first layer, on its own, in one of its forms.
 class BranchUnderTest {
@@ -40,7 +40,9 @@ class BranchUnderTest {
         bf16_(cpu_.get()),
         memory_(&bf16_, /*stages=*/1),
         layout_(MakeModelLayout(config_)) {
-    plan_.backend = kind == Kind::kBf16 ? &bf16_ : cpu_.get();
+    const bool bf16 = kind == Kind::kBf16 || kind == Kind::kBf16Blocks;
+    plan_.backend = bf16 ? &bf16_ : cpu_.get();
+    plan_.rows_elsewhere = bf16;
     plan_.memory = &memory_;
     plan_ = plan_.AtStage(0);
     plan_.config = &config_;
@@ -61,12 +63,13 @@ class BranchUnderTest {
       auto first = linear("up"), second = linear("down");
       branch = std::make_unique<RankSpaceFfnBranch>(plan_, std::move(first),
                                                     std::move(second));
-    } else if (kind == Kind::kBf16) {
+    } else if (bf16) {
       auto first = linear("up"), second = linear("down");
-      EXPECT_TRUE(Bf16FfnBranch::Allowed(plan_, *first, *second));
-      branch =
-          std::make_unique<Bf16FfnBranch>(plan_, 0, kernels::Activation::kGelu,
-                                          std::move(first), std::move(second));
+      bf16_branch = std::make_unique<Bf16FfnBranch>(
+          plan_, 0, kernels::Activation::kGelu, std::move(first),
+          std::move(second),
+          kind == Kind::kBf16 ? Bf16FfnBranch::kBlockElements
+                              : 50 * config_.ffn);
     } else {
       branch = MakeFfnBranch(plan_, 0);
     }
@@ -94,6 +97,10 @@ class BranchUnderTest {
     const int64_t hidden = config_.hidden;
     y.assign(rows * hidden, 7);
     grad_x.assign(rows * hidden, 1);  // accumulated on
+    if (bf16_branch != nullptr) {
+      RunInBf16(step, x, grad_y, rows);
+      return;
+    }
     const ConstMatrix in(x.data(), rows, hidden);
     ASSERT_OK(branch->Contract(step));
     ASSERT_OK(branch->Forward(step, in, {y.data(), rows, hidden}));
@@ -103,6 +110,32 @@ class BranchUnderTest {
   }
 
  private:
+  void RunInBf16(const Step& step, const std::vector<float>& x,
+                 const std::vector<float>& grad_y, int64_t rows) {
+    const int64_t hidden = config_.hidden;
+    const auto round = [](const std::vector<float>& values) {
+      std::vector<uint16_t> rounded(values.size());
+      std::transform(values.begin(), values.end(), rounded.begin(),
+                     kernels::ToBf16);
+      return rounded;
+    };
+    const auto widen = [](const std::vector<uint16_t>& from,
+                          std::vector<float>* to) {
+      std::transform(from.begin(), from.end(), to->begin(), kernels::FromBf16);
+    };
+    std::vector<uint16_t> in = round(x), out = round(y), to = round(grad_x);
+    std::vector<uint16_t> from = round(grad_y);
+    const kernels::Bf16Matrix in_rows(in.data(), rows, hidden);
+    ASSERT_OK(bf16_branch->Contract(step));
+    ASSERT_OK(bf16_branch->Forward(step, in_rows, {out.data(), rows, hidden}));
+    ASSERT_OK(bf16_branch->Backward(
+        step, in_rows, kernels::Bf16Matrix(from.data(), rows, hidden),
+        {to.data(), rows, hidden}));
+    ASSERT_OK(bf16_branch->FinishBackward(step));
+    widen(out, &y);
+    widen(to, &grad_x);
+  }
+
   const ModelConfig config_;
   std::unique_ptr<kernels::Backend> cpu_;
   kernels::Bf16Backend bf16_;
@@ -112,6 +145,7 @@ class BranchUnderTest {
 
  public:
   std::unique_ptr<Branch> branch;
+  std::unique_ptr<Bf16Branch> bf16_branch;
   RankSpaceLinear *up = nullptr, *down = nullptr;
   std::vector<float> parameters, gradients, y, grad_x;
 };
@@ -169,7 +203,7 @@ TEST(FfnBranchTest, BothWaysAreTheSameFunctionWithASiluInside) {
   ExpectBothWaysToBeTheSame(config);
 }
 
-TEST(FfnBranchTest, HiddenLayerInBfloat16DiffersByItsRounding) {
+TEST(FfnBranchTest, RowsInBfloat16DifferByTheirRounding) {
   ModelConfig config = Config();
   for (const char* part : {"ffn_up", "ffn_down"}) {
     Factorisation& f =
@@ -179,15 +213,21 @@ TEST(FfnBranchTest, HiddenLayerInBfloat16DiffersByItsRounding) {
   constexpr int64_t kMaxRows = 300;
   BranchUnderTest floats(config, Kind::kHidden, kMaxRows);
   BranchUnderTest bf16(config, Kind::kBf16, kMaxRows);
+  BranchUnderTest blocks(config, Kind::kBf16Blocks, kMaxRows);
   for (int64_t rows : {kMaxRows, int64_t{7}}) {
     const std::vector<float> x = Random(rows * config.hidden, 1);
     const std::vector<float> grad_y = Random(rows * config.hidden, 2);
     floats.Run(x, grad_y, rows);
     bf16.Run(x, grad_y, rows);
+    blocks.Run(x, grad_y, rows);
     ExpectClose(bf16.y, floats.y, 2e-2);
     ExpectClose(bf16.grad_x, floats.grad_x, 2e-2);
     ExpectClose(bf16.gradients, floats.gradients, 2e-2);
     EXPECT_NE(bf16.y, floats.y);
+    // Blocks of 50 rows.
+    EXPECT_EQ(blocks.y, bf16.y);
+    EXPECT_EQ(blocks.grad_x, bf16.grad_x);
+    ExpectClose(blocks.gradients, bf16.gradients);
   }
 }
 
