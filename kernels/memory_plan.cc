@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 
 namespace comera::kernels {
 namespace {
@@ -96,6 +97,10 @@ void MemoryPlan::Enlarge(Piece piece, int64_t bytes) {
   requests_[piece].bytes = std::max(requests_[piece].bytes, bytes);
 }
 
+void MemoryPlan::FillAtStart(Piece piece, float value) {
+  fills_.push_back({piece, value});
+}
+
 absl::Status MemoryPlan::Commit() {
   if (committed_) {
     return absl::FailedPreconditionError("the memory plan is committed");
@@ -109,6 +114,11 @@ absl::Status MemoryPlan::Commit() {
     memory_ = static_cast<char*>(*memory);
     offsets_ = std::move(placement.offsets);
     bytes_ = placement.bytes;
+    for (const auto& [piece, value] : fills_) {
+      RETURN_IF_ERROR(backend_->Fill(
+          {Floats(piece), requests_[piece].bytes / int64_t{sizeof(float)}},
+          value));
+    }
     return absl::OkStatus();
   }
   std::string message = absl::StrCat(memory.status().message(), "; largest:");

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -59,8 +60,11 @@ class MemoryPlan {
   Piece Reserve(std::string name, int64_t bytes, std::vector<PhaseSpan> spans);
   // Makes a piece at least so large.
   void Enlarge(Piece piece, int64_t bytes);
+  // Commit fills the whole floats of a piece with `value`, which lasts where
+  // nothing else is written if no other piece may share its memory.
+  void FillAtStart(Piece piece, float value);
   // FailedPrecondition: a second time. ResourceExhausted names the largest
-  // pieces.
+  // pieces. Errors of filling are passed on.
   absl::Status Commit();
 
   // After Commit: the whole, and the most that is live in one phase.
@@ -79,6 +83,7 @@ class MemoryPlan {
   Backend* const backend_;
   std::vector<std::string> names_;
   std::vector<PieceRequest> requests_;
+  std::vector<std::pair<Piece, float>> fills_;
   std::vector<int64_t> offsets_;  // after Commit
   int64_t bytes_ = 0;
   bool committed_ = false;

@@ -55,7 +55,7 @@ class ColaLayer {
   absl::StatusOr<Values> Forward(const Values& x) {
     ASSIGN_OR_RETURN(x_, memory_->Floats(x));
     ASSIGN_OR_RETURN(float* const y, memory_->Zeros(rows_ * outputs_));
-    RETURN_IF_ERROR(layer_->linear().Prepare(step_));
+    RETURN_IF_ERROR(layer_->linear().Contract(step_));
     RETURN_IF_ERROR(layer_->linear().Forward(step_, 0, {x_, rows_, inputs_},
                                              {y, rows_, outputs_}));
     return memory_->Read(y, rows_ * outputs_);

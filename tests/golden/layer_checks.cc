@@ -155,7 +155,7 @@ absl::Status CheckTtLinear(const Safetensors& file,
   ASSIGN_OR_RETURN(float* const grad_ys, memory.Floats(grad_y));
   ASSIGN_OR_RETURN(float* const ys, memory.Zeros(rows * outputs));
   ASSIGN_OR_RETURN(float* const grad_xs, memory.Zeros(rows * inputs));
-  RETURN_IF_ERROR(layer->linear().Prepare(step));
+  RETURN_IF_ERROR(layer->linear().Contract(step));
   RETURN_IF_ERROR(layer->linear().Forward(step, 0, {xs, rows, inputs},
                                           {ys, rows, outputs}));
   RETURN_IF_ERROR(layer->linear().Backward(

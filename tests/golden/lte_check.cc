@@ -167,7 +167,7 @@ class LteRun {
   absl::StatusOr<std::vector<float>> Forward(bool train) {
     trainer::Step step = step_;
     step.train = train;
-    RETURN_IF_ERROR(layer_->linear().Prepare(step));
+    RETURN_IF_ERROR(layer_->linear().Contract(step));
     RETURN_IF_ERROR(layer_->linear().Forward(step, 0,
                                              {x_, d_.rows(), d_.inputs},
                                              {y_, d_.rows(), d_.outputs}));

@@ -98,6 +98,18 @@ TEST(MemoryPlanTest, SharesMemoryByLifetime) {
   EXPECT_THAT(plan.Commit(), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
+TEST(MemoryPlanTest, FillsPiecesAtTheStart) {
+  const std::unique_ptr<Backend> backend = CreateCpuBackend({});
+  MemoryPlan plan(backend.get());
+  const auto before = plan.Reserve("before", 64, {{0, 1}});
+  const auto ones = plan.Reserve("ones", 64, {{0, 1}});
+  plan.FillAtStart(ones, 1);
+  plan.Enlarge(ones, 4 * 18);
+  ASSERT_OK(plan.Commit());
+  for (int i = 0; i < 18; ++i) EXPECT_EQ(plan.Floats(ones)[i], 1) << i;
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(plan.Floats(before)[i], 0) << i;
+}
+
 TEST(MemoryPlanTest, NamesTheLargestWhenItDoesNotFit) {
   const std::unique_ptr<Backend> backend = CreateCpuBackend({1, 1000});
   MemoryPlan plan(backend.get());

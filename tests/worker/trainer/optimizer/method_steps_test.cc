@@ -175,7 +175,7 @@ TEST_P(MethodStepsTest, FollowTheFormulas) {
     std::fill(layer->gradients().begin(), layer->gradients().end(), 0.0f);
     std::vector<float> y(kSamples * kOutputs);
     const kernels::ConstMatrix in(x.data(), kSamples, kInputs);
-    ASSERT_OK(layer->linear().Prepare(step));
+    ASSERT_OK(layer->linear().Contract(step));
     ASSERT_OK(
         layer->linear().Forward(step, 0, in, {y.data(), kSamples, kOutputs}));
     for (size_t i = 0; i < y.size(); ++i) y[i] = (y[i] - target[i]) / kSamples;

@@ -31,7 +31,7 @@ Matrix Mlp::Hidden(const Step& step, size_t i) const {
 absl::Status Mlp::Forward(const Step& step, ConstMatrix x, Matrix y) {
   for (size_t i = 0; i < layers_.size(); ++i) {
     const Matrix out = i + 1 == layers_.size() ? y : Hidden(step, i);
-    RETURN_IF_ERROR(layers_[i]->Prepare(step));
+    RETURN_IF_ERROR(layers_[i]->Contract(step));
     RETURN_IF_ERROR(layers_[i]->Forward(step, 0, x, out));
     if (relu(i))
       RETURN_IF_ERROR(

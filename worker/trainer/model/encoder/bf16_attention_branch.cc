@@ -90,10 +90,6 @@ absl::Status Bf16AttentionBranch::FinishBackward(const Step& step) {
 absl::Status Bf16AttentionBranch::Forward(const Step& step, ConstBf16Matrix x,
                                           Bf16Matrix y) {
   const int64_t rows = step.rows();
-  RETURN_IF_ERROR(kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
-    RETURN_IF_ERROR(inputs_.BeginForward());
-    return output_.BeginForward();
-  }));
   RETURN_IF_ERROR(inputs_.Project(0, x));
   RETURN_IF_ERROR(
       inputs_.Expand(0, Part(projected_, 0, rows), rows * hidden_));

@@ -78,10 +78,6 @@ absl::Status Bf16FfnBranch::Hidden(int64_t first, int64_t rows) {
 
 absl::Status Bf16FfnBranch::Forward(const Step&, ConstBf16Matrix x,
                                     Bf16Matrix y) {
-  RETURN_IF_ERROR(kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
-    RETURN_IF_ERROR(up_.BeginForward());
-    return down_.BeginForward();
-  }));
   return ForEachBlock(x.rows, [&](int64_t first, int64_t rows) -> absl::Status {
     RETURN_IF_ERROR(up_.Project(first, RowsOf(x, first, rows)));
     RETURN_IF_ERROR(Hidden(first, rows));

@@ -167,13 +167,6 @@ absl::Status RankSpaceAttentionBranch::ForwardToRankSpace(const Step& step,
                                                           ConstMatrix x) {
   const int64_t rows = step.rows();
   RETURN_IF_ERROR(kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
-    for (Linear* each : {projections_.query.get(), projections_.key.get(),
-                         projections_.value.get(), projections_.output.get()}) {
-      RETURN_IF_ERROR(each->BeginForward());
-    }
-    return absl::OkStatus();
-  }));
-  RETURN_IF_ERROR(kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
     for (RankSpaceLinear* each : {&query_, &key_, &value_}) {
       RETURN_IF_ERROR(each->Project(0, x));
     }

@@ -48,10 +48,6 @@ absl::Status RankSpaceFfnBranch::Forward(const Step& step, ConstMatrix x,
 
 absl::Status RankSpaceFfnBranch::ForwardToRankSpace(const Step& step,
                                                     ConstMatrix x) {
-  RETURN_IF_ERROR(kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
-    RETURN_IF_ERROR(up_layer_->BeginForward());
-    return down_layer_->BeginForward();
-  }));
   RETURN_IF_ERROR(up_->Project(0, x));
   RETURN_IF_ERROR(up_->Activate(0, x.rows));
   RETURN_IF_ERROR(plan_.backend->RankSpaceFfn(

@@ -42,7 +42,7 @@ absl::Status ClassifierHead::Forward(const Step& step, ConstMatrix hidden,
   const Matrix activated = Saved(activated_, hidden_);
   const Matrix logits = Saved(logits_, classes_);
   RETURN_IF_ERROR(backend.GatherRows(hidden, labels_.Rows(0, count), pooled));
-  RETURN_IF_ERROR(fc1_->Prepare(step));
+  RETURN_IF_ERROR(fc1_->Contract(step));
   RETURN_IF_ERROR(fc1_->Forward(step, 0, pooled, activated));
   RETURN_IF_ERROR(
       backend.Activate(kernels::Activation::kTanh, activated, activated));

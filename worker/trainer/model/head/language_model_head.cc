@@ -132,8 +132,8 @@ absl::Status LanguageModelHead::ChunkLoss(const Step& step, int64_t chunk,
 absl::Status LanguageModelHead::Forward(const Step& step, ConstMatrix hidden,
                                         float* totals) {
   encoded_ = hidden;
-  if (transform_ != nullptr) RETURN_IF_ERROR(transform_->Prepare(step));
-  RETURN_IF_ERROR(projection_->Prepare(step));
+  if (transform_ != nullptr) RETURN_IF_ERROR(transform_->Contract(step));
+  RETURN_IF_ERROR(projection_->Contract(step));
   totals_ = totals;
   // Logits of several chunks would be computed here and again in Backward.
   loss_left_ = step.train && chunks() > 1;

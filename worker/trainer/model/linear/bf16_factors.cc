@@ -17,9 +17,6 @@ namespace {
 
 constexpr int64_t kBytes = sizeof(uint16_t);
 
-// Floats that hold so many bfloat16 numbers.
-int64_t PairsIn(int64_t numbers) { return (numbers + 1) / 2; }
-
 // A float whose halves are both the bfloat16 1.
 float PairOfOnes() {
   constexpr uint32_t kBits = 0x3f803f80;
@@ -53,13 +50,14 @@ Bf16Factors::Bf16Factors(const Plan& plan, const std::string& key,
   SavedMemory& whole = *plan.memory->whole();
   a_ = whole.Reserve(absl::StrCat(key, ".a"), inputs_ * ranks_ * kBytes);
   b_ = whole.Reserve(absl::StrCat(key, ".b"), padded_ * outputs_ * kBytes);
-  // Whole floats, for Fill.
+  // Whole floats, to be filled: the column of T~ behind each layer's ranks, and
+  // its padding, are ones; products write the others.
   const int64_t t_bytes =
-      PairsIn(plan.max_rows * padded_) * int64_t{sizeof(float)};
-  t_ = plan.saved->Reserve(absl::StrCat(key, ".t"), t_bytes);
+      (plan.max_rows * padded_ + 1) / 2 * int64_t{sizeof(float)};
   activated_ =
-      has_silu_ ? plan.saved->Reserve(absl::StrCat(key, ".activated"), t_bytes)
-                : t_;
+      whole.ReserveFilled(absl::StrCat(key, ".t"), t_bytes, PairOfOnes());
+  t_ = has_silu_ ? whole.Reserve(absl::StrCat(key, ".before_silu"), t_bytes)
+                 : activated_;
   u_ = plan.workspace->Reserve("linear.u.bf16",
                                plan.max_rows * ranks_ * kBytes);
 }
@@ -85,7 +83,7 @@ Bf16Matrix Bf16Factors::B(const Part& part) const {
 Bf16Matrix Bf16Factors::T(SavedMemory::Piece piece, const Part& part,
                           int64_t first, int64_t rows, int64_t cols) const {
   return Bf16Matrix(
-      plan_.saved->Bf16(piece) + first * padded_ + part.first_padded, rows,
+      plan_.memory->whole()->Bf16(piece) + first * padded_ + part.first_padded, rows,
       cols, padded_);
 }
 
@@ -100,14 +98,6 @@ absl::Status Bf16Factors::Contract() {
     RETURN_IF_ERROR(plan_.backend->Round(part.layer->PaddedB(), B(part)));
   }
   return absl::OkStatus();
-}
-
-absl::Status Bf16Factors::BeginForward() {
-  // The column of T~ behind each layer's ranks, and its padding; products write
-  // the others.
-  return plan_.backend->Fill(
-      {plan_.saved->Floats(activated_), PairsIn(plan_.max_rows * padded_)},
-      PairOfOnes());
 }
 
 absl::Status Bf16Factors::Project(int64_t first, ConstBf16Matrix x) {

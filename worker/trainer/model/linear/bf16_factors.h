@@ -20,8 +20,7 @@ namespace comera::trainer {
 // the ranks of all layers, the gradient of X.
 //
 // The layers were made with Plan::rows_elsewhere. A step: Linear::Contract of
-// all layers, Contract, BeginForward, then for each block of rows Project and
-// Expand, later BackwardExpand and BackwardProject, then FinishBackward of the
+// all layers, Contract, then for each block of rows Project and Expand, later BackwardExpand and BackwardProject, then FinishBackward of the
 // layers. `first` is a block's place among the rows of the step.
 class Bf16Factors {
  public:
@@ -33,11 +32,8 @@ class Bf16Factors {
   Bf16Factors(const Plan& plan, const std::string& key,
               std::vector<RankSpaceLinear*> layers);
 
-  // Rounds the factors. May run together with other operations, as may the
-  // next.
+  // Rounds the factors. May run together with other operations.
   absl::Status Contract();
-  // Readies T~ for the rows of a step.
-  absl::Status BeginForward();
 
   // T~ of all layers from x (rows, inputs).
   absl::Status Project(int64_t first, kernels::ConstBf16Matrix x);

@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "common/status_macros.h"
 #include "kernels/tensor.h"
 #include "worker/trainer/model/linear/rank_space_linear.h"
 #include "worker/trainer/model/plan/plan.h"
@@ -13,8 +12,8 @@ namespace comera::trainer {
 
 // Y = X W + bias, with W in some form; the bias may be missing.
 //
-// A step: Contract, BeginForward, then any number of row blocks, each Forward
-// and later Backward, then FinishBackward. first_row is the block's place among
+// A step: Contract, then any number of row blocks, each Forward and later
+// Backward, then FinishBackward. first_row is the block's place among
 // the rows of the step (below max_rows): blocks that go backward must not
 // overlap. x is (rows, inputs), y (rows, outputs).
 class Linear {
@@ -33,13 +32,6 @@ class Linear {
   // phase of the layer's stage. Only operations that may run together
   // (Backend::BeginTogether).
   virtual absl::Status Contract(const Step&) { return absl::OkStatus(); }
-  // Readies the layer's memory for the rows of a step.
-  virtual absl::Status BeginForward() { return absl::OkStatus(); }
-  // Calls both.
-  absl::Status Prepare(const Step& step) {
-    RETURN_IF_ERROR(Contract(step));
-    return BeginForward();
-  }
   virtual absl::Status Forward(const Step& step, int64_t first_row,
                                kernels::ConstMatrix x, kernels::Matrix y) = 0;
   // Computes the y of the block's Forward again.

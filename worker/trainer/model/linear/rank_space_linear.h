@@ -25,7 +25,7 @@ namespace comera::trainer {
 //
 //   Linear& layer = ...;
 //   RankSpaceLinear& up = *layer.rank_space();
-//   layer.Prepare(step);
+//   layer.Contract(step);
 //   up.Project(first, x);                    // T = X A, kept
 //   up.Activate(first, rows);                // T~ = [f(T), 1]
 //   ... up.TWithOnes(first, rows), up.BWithBias() ...
@@ -51,8 +51,7 @@ class RankSpaceLinear {
   virtual kernels::ConstMatrix BWithBias() const = 0;
 
   // T (rows, r), which may be written, and T~ (rows, r + 1), whose last column
-  // Linear::BeginForward sets to 1; both have the same stride, of r + 1 or
-  // more.
+  // is 1; both have the same stride, of r + 1 or more.
   virtual kernels::Matrix T(int64_t first_row, int64_t rows) const = 0;
   virtual kernels::ConstMatrix TWithOnes(int64_t first_row,
                                          int64_t rows) const = 0;

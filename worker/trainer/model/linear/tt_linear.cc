@@ -53,15 +53,15 @@ TtLinear::TtLinear(const Plan& plan, const FactorisableLayer& layer,
       silu_(factorisation.silu),
       bias_(plan, layer.name),
       cores_(plan, layer.name, scratch, FoldedCores::Memory::kContraction) {
-  SavedMemory& saved = *plan.saved;
   Workspace& sums = *plan.sums;
   a_ = whole().Reserve(layer.name + ".prefix", inputs_ * rank_ * kFloat);
   b_ = whole().Reserve(layer.name + ".suffix", padded_ * outputs_ * kFloat);
   const int64_t rows = plan.rows_elsewhere ? 0 : max_rows;
-  t_ = saved.Reserve(layer.name + ".t", rows * stride_ * kFloat);
-  activated_ = silu_ ? saved.Reserve(layer.name + ".activated",
-                                     rows * stride_ * kFloat)
-                     : t_;
+  const int64_t t_bytes = rows * stride_ * kFloat;
+  // The last column of T~, and its padding; products write the others.
+  activated_ = whole().ReserveFilled(layer.name + ".t", t_bytes, 1);
+  t_ = silu_ ? whole().Reserve(layer.name + ".before_silu", t_bytes)
+             : activated_;
   grad_b_ = sums.Reserve(scratch + ".grad_b", padded_ * outputs_ * kFloat);
   // Shapes were checked with the configuration.
   chain_.emplace(*kernels::TtChain::Create({factorisation.input_modes,
@@ -98,7 +98,7 @@ ConstMatrix TtLinear::BWithBias() const {
 
 Matrix TtLinear::Rows(SavedMemory::Piece piece, int64_t first_row,
                       int64_t rows) const {
-  return Matrix(plan_.saved->Floats(piece) + first_row * stride_, rows, rank_,
+  return Matrix(whole().Floats(piece) + first_row * stride_, rows, rank_,
                 stride_);
 }
 
@@ -139,12 +139,6 @@ Matrix TtLinear::padded_grad_b() const {
 absl::Status TtLinear::Contract(const Step& step) {
   has_grad_a_ = has_grad_b_ = false;
   return kernels::RunTogether(plan_.backend, [&] { return ToFactors(step); });
-}
-
-absl::Status TtLinear::BeginForward() {
-  // The last column of T~, and its padding; products write the others.
-  return plan_.backend->Fill(
-      {plan_.saved->Floats(activated_), max_rows_ * stride_}, 1);
 }
 
 absl::Status TtLinear::ToFactors(const Step& step) {

@@ -30,7 +30,6 @@ class TtLinear : public Linear, public RankSpaceLinear {
 
   bool repeats_cheaply() const override { return true; }
   absl::Status Contract(const Step& step) override;
-  absl::Status BeginForward() override;
   absl::Status Forward(const Step& step, int64_t first_row,
                        kernels::ConstMatrix x, kernels::Matrix y) override;
   absl::Status Repeat(const Step& step, int64_t first_row,

@@ -34,6 +34,12 @@ class SavedMemory {
   Piece Reserve(const std::string& name, int64_t bytes) {
     return memory_->Reserve(name, bytes, {span_});
   }
+  // Memory whose floats are `value` until they are written (whole() only).
+  Piece ReserveFilled(const std::string& name, int64_t bytes, float value) {
+    const Piece piece = Reserve(name, bytes);
+    memory_->FillAtStart(piece, value);
+    return piece;
+  }
   void* Address(Piece piece) const { return memory_->Address(piece); }
   float* Floats(Piece piece) const { return memory_->Floats(piece); }
   int32_t* Ints(Piece piece) const { return memory_->Ints(piece); }

@@ -106,11 +106,6 @@ absl::Status HiddenFfnBranch::FinishBackward(const Step& step) {
 
 absl::Status HiddenFfnBranch::Forward(const Step& step, ConstMatrix x,
                                       Matrix y) {
-  RETURN_IF_ERROR(kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
-    if (gate_ != nullptr) RETURN_IF_ERROR(gate_->BeginForward());
-    RETURN_IF_ERROR(up_->BeginForward());
-    return down_->BeginForward();
-  }));
   for (int64_t first = 0; first < x.rows; first += block_rows_) {
     const HiddenBlock block = Block(first, x.rows);
     const ConstMatrix in = RowsOf(x, first, block.count);

@@ -135,10 +135,6 @@ absl::Status OrdinaryAttentionBranch::FinishBackward(const Step& step) {
 absl::Status OrdinaryAttentionBranch::Forward(const Step& step, ConstMatrix x,
                                               Matrix y) {
   const int64_t rows = step.rows();
-  RETURN_IF_ERROR(kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
-    for (int i = 0; i < 3; ++i) RETURN_IF_ERROR(In(i).BeginForward());
-    return projections_.output->BeginForward();
-  }));
   for (int i = 0; i < 3; ++i) {
     RETURN_IF_ERROR(In(i).Forward(step, 0, x, Projected(i, rows)));
   }

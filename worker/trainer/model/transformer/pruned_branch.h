@@ -27,7 +27,6 @@ class PrunedBranch : public Branch {
   }
   absl::Status Forward(const Step& step, kernels::ConstMatrix x,
                        kernels::Matrix y) override {
-    RETURN_IF_ERROR(last_->BeginForward());
     return last_->Forward(step, 0, x, y);
   }
   absl::Status Backward(const Step& step, kernels::ConstMatrix x,

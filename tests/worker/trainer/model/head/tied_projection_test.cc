@@ -62,7 +62,7 @@ Results ForwardAndBackward(const ModelConfig& config, bool crowded) {
   other_step.parameters = others.data();
   const ConstMatrix in(x.data(), kRows, config.hidden);
   EXPECT_OK(projection.SetUp());
-  EXPECT_OK(projection.Prepare(step));
+  EXPECT_OK(projection.Contract(step));
   if (crowded) {
     EXPECT_OK(other.Fold(other_step));
   }

@@ -83,7 +83,7 @@ Result RunLayer(LayerHarness& layer) {
   result.grad_x.assign(kRows * kInputs, 7);
   const Step step = layer.step();
   const ConstMatrix in(x.data(), kRows, kInputs);
-  EXPECT_OK(layer.linear().Prepare(step));
+  EXPECT_OK(layer.linear().Contract(step));
   EXPECT_OK(layer.linear().Forward(step, 0, in,
                                    Matrix(result.y.data(), kRows, kOutputs)));
   EXPECT_OK(layer.linear().Repeat(

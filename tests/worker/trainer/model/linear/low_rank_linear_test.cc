@@ -121,7 +121,7 @@ TEST_P(LowRankLinearTest, ForwardIsTheFormula) {
   for (bool train : {true, false}) {
     const Step step = TrainStep(train);
     std::vector<float> y(kRows * kOutputs, NAN), again(y);
-    ASSERT_OK(layer_->linear().Prepare(step));
+    ASSERT_OK(layer_->linear().Contract(step));
     for (int b = 0; b < 2; ++b) {
       const int64_t first = kBlocks[b], count = kBlocks[b + 1] - first;
       ASSERT_OK(layer_->linear().Forward(
@@ -141,7 +141,7 @@ TEST_P(LowRankLinearTest, ForwardIsTheFormula) {
 TEST_P(LowRankLinearTest, BackwardIsItsDerivative) {
   const Step step = TrainStep();
   std::vector<float> y(kRows * kOutputs), grad_x(kRows * kInputs, 0.25f);
-  ASSERT_OK(layer_->linear().Prepare(step));
+  ASSERT_OK(layer_->linear().Contract(step));
   ASSERT_OK(layer_->linear().Forward(step, 0, X(0, kRows),
                                      {y.data(), kRows, kOutputs}));
   for (int b = 0; b < 2; ++b) {
@@ -183,7 +183,7 @@ TEST_P(LowRankLinearTest, BackwardIsItsDerivative) {
 TEST_P(LowRankLinearTest, AGradientOfXThatIsNotWanted) {
   const Step step = TrainStep();
   std::vector<float> y(kRows * kOutputs);
-  ASSERT_OK(layer_->linear().Prepare(step));
+  ASSERT_OK(layer_->linear().Contract(step));
   ASSERT_OK(layer_->linear().Forward(step, 0, X(0, kRows),
                                      {y.data(), kRows, kOutputs}));
   EXPECT_OK(layer_->linear().Backward(step, 0, X(0, kRows),

@@ -167,7 +167,7 @@ class TtLinearTest : public ::testing::TestWithParam<Case> {
 
 TEST_P(TtLinearTest, ForwardIsTheDenseMatrix) {
   const Step step = layer_->step();
-  ASSERT_OK(layer_->linear().Prepare(step));
+  ASSERT_OK(layer_->linear().Contract(step));
   const std::vector<float> y = Forward(step, 0, kRows);
   const std::vector<double> w = DenseMatrix(
       layer_->layout(),
@@ -190,7 +190,7 @@ TEST_P(TtLinearTest, ForwardIsTheDenseMatrix) {
 // is its derivative.
 TEST_P(TtLinearTest, GradientsAreTheDerivatives) {
   const Step step = layer_->step();
-  ASSERT_OK(layer_->linear().Prepare(step));
+  ASSERT_OK(layer_->linear().Contract(step));
   Forward(step, 0, kRows);
   std::vector<float> grad_x(x_.size(), 100);
   Backward(step, 0, kRows, &grad_x, false);
@@ -236,14 +236,14 @@ TEST_P(TtLinearTest, GradientsAreTheDerivatives) {
 TEST_P(TtLinearTest, RowBlocksAddUp) {
   const Step step = layer_->step();
   std::vector<float> whole_grad_x(x_.size()), grad_x(x_.size(), 1);
-  ASSERT_OK(layer_->linear().Prepare(step));
+  ASSERT_OK(layer_->linear().Contract(step));
   Forward(step, 0, kRows);
   Backward(step, 0, kRows, &whole_grad_x, false);
   ASSERT_OK(layer_->linear().FinishBackward(step));
   const std::vector<float> whole = layer_->gradients();
 
   std::fill(layer_->gradients().begin(), layer_->gradients().end(), 0.0f);
-  ASSERT_OK(layer_->linear().Prepare(step));
+  ASSERT_OK(layer_->linear().Contract(step));
   for (const auto& [first, rows] :
        std::vector<std::pair<int64_t, int64_t>>{{0, 4}, {4, 3}}) {
     Forward(step, first, rows);
@@ -265,7 +265,7 @@ TEST_P(TtLinearTest, RowBlocksAddUp) {
 // A block that neither forms Y nor X of its own: everything through the views.
 TEST_P(TtLinearTest, RankSpaceIsTheSameLayer) {
   const Step step = layer_->step();
-  ASSERT_OK(layer_->linear().Prepare(step));
+  ASSERT_OK(layer_->linear().Contract(step));
   const std::vector<float> y = Forward(step, 0, kRows);
   std::vector<float> whole_grad_x(x_.size()), grad_x(x_.size());
   Backward(step, 0, kRows, &whole_grad_x, false);
@@ -283,7 +283,7 @@ TEST_P(TtLinearTest, RankSpaceIsTheSameLayer) {
   const int64_t r = tt->rank();
   const kernels::ConstMatrix x(x_.data(), kRows, inputs_);
   const kernels::ConstMatrix grad_y(grad_y_.data(), kRows, outputs_);
-  ASSERT_OK(layer_->linear().Prepare(step));
+  ASSERT_OK(layer_->linear().Contract(step));
   ASSERT_OK(backend.Gemm(false, false, 1, x, tt->A(), 0, tt->T(0, kRows)));
   std::vector<float> expanded(y.size());
   ASSERT_OK(backend.Gemm(false, false, 1, tt->TWithOnes(0, kRows),
@@ -368,7 +368,7 @@ class SiluLinearTest : public ::testing::Test {
 TEST_F(SiluLinearTest, ForwardIsTheFormula) {
   const Step step = layer_->step();
   std::vector<float> y(kRows * kOutputs), again(y);
-  ASSERT_OK(layer_->linear().Prepare(step));
+  ASSERT_OK(layer_->linear().Contract(step));
   const kernels::ConstMatrix x(x_.data(), kRows, kInputs);
   ASSERT_OK(layer_->linear().Forward(step, 0, x, {y.data(), kRows, kOutputs}));
   ASSERT_OK(
@@ -382,7 +382,7 @@ TEST_F(SiluLinearTest, ForwardIsTheFormula) {
 TEST_F(SiluLinearTest, BackwardIsItsDerivative) {
   const Step step = layer_->step();
   std::vector<float> y(kRows * kOutputs), grad_x(kRows * kInputs, 1);
-  ASSERT_OK(layer_->linear().Prepare(step));
+  ASSERT_OK(layer_->linear().Contract(step));
   const kernels::ConstMatrix x(x_.data(), kRows, kInputs);
   ASSERT_OK(layer_->linear().Forward(step, 0, x, {y.data(), kRows, kOutputs}));
   ASSERT_OK(layer_->linear().Backward(
@@ -447,7 +447,7 @@ TEST(PrunedLinearTest, OnlyTheBiasIsLeft) {
       grad_y = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3};
   std::vector<float> y(12), grad_x(18, 5);
   const Step step = layer->step();
-  ASSERT_OK(layer->linear().Prepare(step));
+  ASSERT_OK(layer->linear().Contract(step));
   ASSERT_OK(
       layer->linear().Forward(step, 0, {x.data(), 3, 6}, {y.data(), 3, 4}));
   EXPECT_EQ(y, (std::vector<float>{1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4}));
@@ -472,7 +472,7 @@ TEST(DenseLinearTest, EqualsItsDefinition) {
   const std::vector<float> x = {1, 2, 3, 4}, grad_y = {1, 0, 2, 0, 1, 1};
   std::vector<float> y(6), grad_x(4, 1);
   const Step step = layer->step();
-  ASSERT_OK(layer->linear().Prepare(step));
+  ASSERT_OK(layer->linear().Contract(step));
   ASSERT_OK(
       layer->linear().Forward(step, 0, {x.data(), 2, 2}, {y.data(), 2, 3}));
   EXPECT_EQ(y, (std::vector<float>{19, 32, 45, 29, 46, 63}));
