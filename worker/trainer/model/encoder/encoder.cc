@@ -42,6 +42,14 @@ absl::Status Encoder::Forward(const Step& step) {
   return absl::OkStatus();
 }
 
+absl::Status Encoder::BeginBackward() {
+  for (size_t i = 0; i < ffn_.size(); ++i) {
+    RETURN_IF_ERROR(attention_[i]->BeginBackward());
+    RETURN_IF_ERROR(ffn_[i]->BeginBackward());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Encoder::BackwardHalf(const Step& step, int half) {
   const Matrix grad = grad_output(step.rows());
   const Matrix scratch = Stream(step.rows());

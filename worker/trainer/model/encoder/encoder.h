@@ -23,6 +23,7 @@ class Encoder : public TransformerBody {
 
   absl::Status Contract(const Step& step) override;
   absl::Status Forward(const Step& step) override;
+  absl::Status BeginBackward() override;
   // Reads the parameters of this half and the LayerNorm of the half, or
   // embedding, before it.
   absl::Status BackwardHalf(const Step& step, int half) override;

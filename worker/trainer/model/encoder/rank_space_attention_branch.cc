@@ -139,6 +139,17 @@ absl::Status RankSpaceAttentionBranch::Contract(const Step& step) {
   });
 }
 
+Matrix RankSpaceAttentionBranch::AllGradA() const {
+  return Matrix(plan_.sums->Floats(all_grad_a_), plan_.config->hidden, ranks_);
+}
+
+absl::Status RankSpaceAttentionBranch::BeginBackward() {
+  RETURN_IF_ERROR(output_.BeginBackward());
+  if (!together_ || std::exchange(has_grad_a_, true)) return absl::OkStatus();
+  const Matrix grad_a = AllGradA();
+  return plan_.backend->Fill({grad_a.data, grad_a.rows * grad_a.cols}, 0);
+}
+
 absl::Status RankSpaceAttentionBranch::FinishBackward(const Step& step) {
   const Workspace& sums = *plan_.sums;
   const Matrix grad_c = C(sums.Floats(grad_c_));
@@ -149,6 +160,7 @@ absl::Status RankSpaceAttentionBranch::FinishBackward(const Step& step) {
     RETURN_IF_ERROR(QueryGradients(grad_c));
     RETURN_IF_ERROR(KeyGradients(grad_c));
     if (together_) RETURN_IF_ERROR(SpreadGradA());
+    has_grad_a_ = false;
     for (Linear* each : {projections_.output.get(), projections_.value.get(),
                          projections_.query.get(), projections_.key.get()}) {
       RETURN_IF_ERROR(each->FinishBackward(step));
@@ -194,6 +206,7 @@ absl::Status RankSpaceAttentionBranch::Backward(const Step& step, ConstMatrix x,
 
 absl::Status RankSpaceAttentionBranch::BackwardFromRankSpace(
     const Step& step, const StreamInput& x, ConstMatrix grad_t, Matrix grad_x) {
+  RETURN_IF_ERROR(BeginBackward());
   const int64_t rows = step.rows();
   const SavedMemory& whole = *plan_.memory->whole();
   const Workspace& workspace = *plan_.workspace;
@@ -227,17 +240,13 @@ absl::Status RankSpaceAttentionBranch::BackwardFromRankSpace(
 absl::Status RankSpaceAttentionBranch::ProjectTogether(const StreamInput& x,
                                                        ConstMatrix grad_t,
                                                        Matrix grad_x) {
-  const int64_t hidden = plan_.config->hidden;
-  const Matrix grad_a(plan_.sums->Floats(all_grad_a_), hidden, ranks_);
-  RETURN_IF_ERROR(plan_.backend->Fill({grad_a.data, hidden * ranks_}, 0));
   return plan_.backend->ProjectBackward(x.rows, x.gamma, x.beta, grad_t, AllA(),
-                                        grad_a, grad_x,
+                                        AllGradA(), grad_x,
                                         plan_.workspace->Floats(tiles_));
 }
 
 absl::Status RankSpaceAttentionBranch::SpreadGradA() {
-  const Matrix grad_a(plan_.sums->Floats(all_grad_a_), plan_.config->hidden,
-                      ranks_);
+  const Matrix grad_a = AllGradA();
   int64_t first = 0;
   for (RankSpaceLinear* each : {&query_, &key_, &value_}) {
     RETURN_IF_ERROR(plan_.backend->CopyRows(

@@ -29,6 +29,7 @@ class RankSpaceAttentionBranch : public Branch, public RankSpaceBranch {
                            AttentionProjections projections);
 
   absl::Status Contract(const Step& step) override;
+  absl::Status BeginBackward() override;
   absl::Status FinishBackward(const Step& step) override;
   absl::Status Forward(const Step& step, kernels::ConstMatrix x,
                        kernels::Matrix y) override;
@@ -58,6 +59,7 @@ class RankSpaceAttentionBranch : public Branch, public RankSpaceBranch {
   // The factors A of queries, keys and values side by side.
   kernels::Matrix AllA() const;
   absl::Status GatherA();
+  kernels::Matrix AllGradA() const;
   // Gradients of B~ and A from those of C and E.
   absl::Status OutputGradients(kernels::ConstMatrix grad_e);
   absl::Status ValueGradients(kernels::ConstMatrix grad_e);
@@ -80,6 +82,7 @@ class RankSpaceAttentionBranch : public Branch, public RankSpaceBranch {
   const int64_t ranks_;  // sum over queries, keys and values
   // A device waits for memory and for launches, not for products.
   const bool together_;
+  bool has_grad_a_ = false;  // whether AllGradA holds sums, or zeros
   SavedMemory::Piece log_sum_, c_, e_, all_a_ = 0;
   Workspace::Piece grad_c_, grad_e_, grad_t_, attention_;
   Workspace::Piece all_grad_a_ = 0, tiles_ = 0;

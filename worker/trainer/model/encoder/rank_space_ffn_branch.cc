@@ -35,6 +35,11 @@ absl::Status RankSpaceFfnBranch::Contract(const Step& step) {
   return down_layer_->Contract(step);
 }
 
+absl::Status RankSpaceFfnBranch::BeginBackward() {
+  RETURN_IF_ERROR(down_->BeginBackward());
+  return up_->BeginBackward();
+}
+
 absl::Status RankSpaceFfnBranch::FinishBackward(const Step& step) {
   RETURN_IF_ERROR(down_layer_->FinishBackward(step));
   return up_layer_->FinishBackward(step);
@@ -69,8 +74,7 @@ absl::Status RankSpaceFfnBranch::BackwardFromRankSpace(const Step& step,
                                                        ConstMatrix grad_t,
                                                        Matrix grad_x) {
   const int64_t rows = grad_x.rows;
-  RETURN_IF_ERROR(down_->BeginBackward());
-  RETURN_IF_ERROR(up_->BeginBackward());
+  RETURN_IF_ERROR(BeginBackward());
   const Matrix grad_t1 = up_->U(rows);
   RETURN_IF_ERROR(plan_.backend->RankSpaceFfnBackward(
       up_->TWithOnes(0, rows), up_->BWithBias(), down_->A(), grad_t, grad_t1,

@@ -20,6 +20,7 @@ class RankSpaceFfnBranch : public Branch, public RankSpaceBranch {
                      std::unique_ptr<Linear> down);
 
   absl::Status Contract(const Step& step) override;
+  absl::Status BeginBackward() override;
   absl::Status FinishBackward(const Step& step) override;
   absl::Status Forward(const Step& step, kernels::ConstMatrix x,
                        kernels::Matrix y) override;

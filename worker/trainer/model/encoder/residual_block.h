@@ -28,6 +28,7 @@ class ResidualBlock {
 
   // The branch's (Branch).
   absl::Status Contract(const Step& step) { return branch_->Contract(step); }
+  absl::Status BeginBackward() { return branch_->BeginBackward(); }
   absl::Status FinishBackward(const Step& step) {
     return branch_->FinishBackward(step);
   }

@@ -27,10 +27,12 @@ StepMemory::StepMemory(kernels::Backend* backend, int stages, bool finish_last)
     saved_.emplace_back(&memory_, kernels::PhaseSpan{i, backward});
     workspaces_.emplace_back(&memory_, std::vector<kernels::PhaseSpan>{
                                            {i, i}, {backward, backward}});
-    sums_.emplace_back(&memory_,
-                       std::vector<kernels::PhaseSpan>{
-                           {backward, finish_last ? last : backward}},
-                       /*shared=*/!finish_last);
+    sums_.emplace_back(
+        &memory_,
+        std::vector<kernels::PhaseSpan>{
+            finish_last ? kernels::PhaseSpan{stages, last}
+                        : kernels::PhaseSpan{backward, backward}},
+        /*shared=*/!finish_last);
   }
 }
 

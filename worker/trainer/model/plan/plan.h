@@ -91,7 +91,8 @@ class StepMemory {
   SavedMemory* saved(int stage) { return &saved_[stage]; }
   Workspace* workspace(int stage) { return &workspaces_[stage]; }
   // Sums over the rows of a step that FinishBackward takes, and its scratch
-  // memory: from the stage's backward phase until FinishBackward.
+  // memory: from the stage's backward phase until FinishBackward or, with
+  // `finish_last`, in all backward phases.
   Workspace* sums(int stage) { return &sums_[stage]; }
   // Memory that lives in all phases, and while a batch is set and results are
   // read.

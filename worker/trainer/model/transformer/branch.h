@@ -22,6 +22,9 @@ class Branch {
 
   virtual absl::Status Forward(const Step& step, kernels::ConstMatrix x,
                                kernels::Matrix y) = 0;
+  // Zeroes the sums that Backward adds to; where it was not called, Backward
+  // does so. Only operations that may run together.
+  virtual absl::Status BeginBackward() { return absl::OkStatus(); }
   // Takes the values of x that Forward had. grad_x += gradient; grad_x may be
   // grad_y. The workspace "block.branch" may be overwritten.
   virtual absl::Status Backward(const Step& step, kernels::ConstMatrix x,

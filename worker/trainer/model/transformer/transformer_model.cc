@@ -123,6 +123,10 @@ absl::Status TransformerModel::Backward(const float* parameters,
   step_.gradients = gradients;
   step_.first_gradient = 0;
   step_.kept_gradients = nullptr;
+  if (finish_last_) {
+    RETURN_IF_ERROR(kernels::RunTogether(
+        plan_.backend, [&] { return body_->BeginBackward(); }));
+  }
   RETURN_IF_ERROR(head_->Backward(step_, body_->grad_output(step_.rows())));
   for (int half = body_->halves(); half-- > 0;) {
     RETURN_IF_ERROR(body_->BackwardHalf(step_, half));
