@@ -3,8 +3,6 @@
 #include "tests/bench/launch_trace.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -65,21 +63,25 @@ void ExpectPlannerCountsLaunches(const LaunchTrace& trace) {
       << trace.predicted_launches << " predicted, " << launches << " made";
 }
 
-// What was measured on an H200 (docs/benchmarks.md, "Predicted and measured").
-TEST(LaunchTraceTest, StepsArePredictedWithinThirtyPercent) {
-  struct Measured {
+// In milliseconds on an H200. How far predictions are from measurements is
+// tested for the steps that were measured (step_prediction_test).
+TEST(LaunchTraceTest, StepsArePredictedToTakeNoLonger) {
+  struct Prediction {
     const char* model;
     int batch;
     double milliseconds;
   };
-  for (const Measured& step :
-       {Measured{"six_encoder", 1, 1.71}, Measured{"six_encoder", 32, 3.40},
-        Measured{"six_encoder", 64, 5.29}, Measured{"six_encoder", 128, 8.89},
-        Measured{"codebert_large", 64, 45.2}}) {
+  for (const Prediction& step : {Prediction{"six_encoder", 1, 1.7},
+                                 Prediction{"six_encoder", 32, 3.6},
+                                 Prediction{"six_encoder", 64, 6.0},
+                                 Prediction{"six_encoder", 128, 10.3},
+                                 Prediction{"codebert_large", 64, 34.5}}) {
     const LaunchTrace trace = Trace(step.model, step.batch);
-    EXPECT_NEAR(1e3 * trace.predicted_seconds / step.milliseconds, 1, 0.3)
-        << step.model << " " << step.batch << ": "
-        << 1e3 * trace.predicted_seconds << " ms";
+    EXPECT_LE(1e3 * trace.predicted_seconds, step.milliseconds)
+        << step.model << " " << step.batch;
+    // Nothing is left out.
+    EXPECT_GT(1e3 * trace.predicted_seconds, 0.9 * step.milliseconds)
+        << step.model << " " << step.batch;
   }
 }
 
@@ -90,7 +92,7 @@ TEST(LaunchTraceTest, SixEncoder) {
     ExpectGolden(absl::StrCat("six_encoder_", batch), trace);
     ExpectPlannerCountsLaunches(trace);
     // Some 500 when each layer contracted its cores by itself.
-    EXPECT_LE(trace.launches(), 310);
+    EXPECT_LE(trace.launches(), 280);
   }
 }
 
@@ -100,8 +102,9 @@ TEST(LaunchTraceTest, CodeBertLarge) {
   ExpectPlannerCountsLaunches(trace);
   // 9,452 when the table was expanded for every chunk of labels and the hidden
   // layers were in memory 512 rows at a time; 3,784 when each layer contracted
-  // its cores by itself.
-  EXPECT_LE(trace.launches(), 1650);
+  // its cores by itself; 1,578 when query, key and value had products of their
+  // own.
+  EXPECT_LE(trace.launches(), 1200);
   EXPECT_EQ(trace.misaligned_products, 0);
   // The table is expanded once, through three bonds, and projected back once:
   // each bond exchanges axes once forward and once back.

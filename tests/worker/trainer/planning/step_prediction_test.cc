@@ -182,7 +182,7 @@ TEST(StepPredictionTest, StepsOfTheH200TakeWhatWasMeasured) {
           << " ms, predicted " << predicted;
     }
   }
-  EXPECT_EQ(rows, 26);
+  EXPECT_EQ(rows, 31);
 }
 
 // The hidden layer stayed in registers in every measured step of the
