@@ -127,7 +127,9 @@ class CudaBackend final : public Backend {
   std::map<ProductShape, cublasLtMatmulAlgo_t> algorithms_;
   SmallTasks together_;
   int together_depth_ = 0;  // nested calls of BeginTogether
-  int* arrived_ = nullptr;  // SplitScratch::arrived
+  // Zeros by which blocks of a launch find the last of them, and which they
+  // leave: GroupedLaunches::kMostTiles.
+  int* arrived_ = nullptr;
   void* scratch_ = nullptr;
   void* cublas_workspace_ = nullptr;
   char* staging_ = nullptr;  // two halves

@@ -16,7 +16,6 @@
 #include "kernels/cuda/device/stream_sums.h"
 #include "kernels/cuda/precision_switch.h"
 #include "kernels/cuda/stream_split.h"
-#include "kernels/cuda/sum_parts.h"
 #include "kernels/operand_check.h"
 #include "kernels/shape_check.h"
 
@@ -111,6 +110,7 @@ absl::Status CudaBackend::ExpandLayerNormBackward(
   const StreamSplit split(rows, t.cols, cols,
                           SharedBytesPerBlock(options_.device));
   RETURN_IF_ERROR(CheckMemory(kOp, "workspace", workspace, split.bytes()));
+  RETURN_IF_ERROR(split.CheckGroups(kOp));
   float* floats = static_cast<float*>(workspace);
 
   if (split.wide()) {
@@ -155,13 +155,20 @@ absl::Status CudaBackend::ExpandLayerNormBackward(
   s.scale = p.dropout.scale;
   s.sums = floats + split.product_sums();
   s.range_rows = static_cast<int>(split.range_rows());
+  s.to = grad_b.data;
+  s.to_stride = grad_b.stride;
+  s.arrived = arrived_;
+  s.vector_parts = p.sums;
+  s.vector_count = static_cast<int>(split.row_blocks());
+  s.grad_gamma = grad_gamma.data;
+  s.grad_beta = grad_beta.data;
   const LaunchShape sums_shape =
       Shape({static_cast<unsigned>(split.column_groups()),
              static_cast<unsigned>(split.ranges()),
              static_cast<unsigned>(split.rank_groups())},
             kStreamThreads, kStreamSumsBytes);
-  RETURN_IF_ERROR(
-      SwitchPrecision(options_.precision, [&](auto precision) -> absl::Status {
+  return SwitchPrecision(
+      options_.precision, [&](auto precision) -> absl::Status {
         RETURN_IF_ERROR(
             Launch(kOp, rows_shape,
                    aligned ? ExpandBackwardKernel<precision.value, true>
@@ -177,13 +184,7 @@ absl::Status CudaBackend::ExpandLayerNormBackward(
                   : StreamSumsKernel<precision.value, tiles.value, kAsIs>,
               s);
         });
-      }));
-  return SumParts(stream_,
-                  {{s.sums, split.ranges(), t.cols * cols, true, grad_b},
-                   {p.sums, split.row_blocks(), 2 * cols, true,
-                    Matrix(grad_gamma.data, 1, cols)},
-                   {p.sums + cols, split.row_blocks(), 2 * cols, true,
-                    Matrix(grad_beta.data, 1, cols)}});
+      });
 }
 
 }  // namespace comera::kernels

@@ -16,7 +16,6 @@
 #include "kernels/cuda/device_grid.h"
 #include "kernels/cuda/precision_switch.h"
 #include "kernels/cuda/stream_split.h"
-#include "kernels/cuda/sum_parts.h"
 #include "kernels/operand_check.h"
 #include "kernels/shape_check.h"
 
@@ -46,6 +45,7 @@ absl::Status CudaBackend::ProjectBackward(ConstMatrix x, ConstVector gamma,
   const int64_t shared = SharedBytesPerBlock(options_.device);
   const StreamSplit split(rows, rank, cols, shared);
   RETURN_IF_ERROR(CheckMemory(kOp, "workspace", workspace, split.bytes()));
+  RETURN_IF_ERROR(split.CheckGroups(kOp));
 
   StreamSums s = {};
   s.t = ViewOf(grad_t);
@@ -53,8 +53,11 @@ absl::Status CudaBackend::ProjectBackward(ConstMatrix x, ConstVector gamma,
   s.gamma = gamma.data;
   s.beta = beta.data;
   s.sums = static_cast<float*>(workspace) + split.product_sums();
-  s.transposed = true;
   s.range_rows = static_cast<int>(split.range_rows());
+  s.to = grad_a.data;
+  s.to_stride = grad_a.stride;
+  s.transposed = true;
+  s.arrived = arrived_;
   const LaunchShape sums_shape =
       Shape({static_cast<unsigned>(split.column_groups()),
              static_cast<unsigned>(split.ranges()),
@@ -71,8 +74,8 @@ absl::Status CudaBackend::ProjectBackward(ConstMatrix x, ConstVector gamma,
   const LaunchShape add_shape =
       Shape({row_blocks, ColumnBlocks(row_blocks, static_cast<int>(cols))},
             kStreamThreads, add_bytes);
-  RETURN_IF_ERROR(
-      SwitchPrecision(options_.precision, [&](auto precision) -> absl::Status {
+  return SwitchPrecision(
+      options_.precision, [&](auto precision) -> absl::Status {
         RETURN_IF_ERROR(SwitchTiles(split.rank_tiles(), [&](auto tiles) {
           constexpr StreamElement kScaled = StreamElement::kScaled;
           constexpr StreamElement kAsIs = StreamElement::kAsIs;
@@ -89,9 +92,7 @@ absl::Status CudaBackend::ProjectBackward(ConstMatrix x, ConstVector gamma,
                       pairs ? StreamAddProductKernel<precision.value, true>
                             : StreamAddProductKernel<precision.value, false>,
                       p);
-      }));
-  return SumParts(stream_,
-                  {{s.sums, split.ranges(), rank * cols, true, grad_a}});
+      });
 }
 
 }  // namespace comera::kernels

@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "kernels/cuda/device/expand_layer_norm_backward.h"
 #include "kernels/cuda/device/stream_rows.h"
 #include "kernels/cuda/device_grid.h"
+#include "kernels/product_split.h"
 
 namespace comera::kernels {
 
@@ -39,6 +42,14 @@ class StreamSplit {
     return std::min(Ceil(kBlocks, columns), Ceil(rows_, 16 * kStreamWarps));
   }
   int64_t range_rows() const { return Ceil(rows_, ranges()); }
+  // InvalidArgument: more groups than StreamSums::arrived has numbers.
+  absl::Status CheckGroups(const char* op) const {
+    if (column_groups() * rank_groups() <= GroupedLaunches::kMostTiles) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        op, ": rank ", ranks_, " and ", cols_, " columns are too many"));
+  }
   // The grid of ExpandBackwardKernel.
   int64_t row_blocks() const {
     return std::min(Ceil(rows_, kStreamRows), kBlocks);

@@ -71,11 +71,11 @@ TEST(LaunchTraceTest, StepsArePredictedToTakeNoLonger) {
     int batch;
     double milliseconds;
   };
-  for (const Prediction& step : {Prediction{"six_encoder", 1, 1.7},
-                                 Prediction{"six_encoder", 32, 3.6},
-                                 Prediction{"six_encoder", 64, 6.0},
-                                 Prediction{"six_encoder", 128, 10.3},
-                                 Prediction{"codebert_large", 64, 34.5}}) {
+  for (const Prediction& step :
+       {Prediction{"six_encoder", 1, 1.6}, Prediction{"six_encoder", 32, 3.5},
+        Prediction{"six_encoder", 64, 5.8},
+        Prediction{"six_encoder", 128, 10.1},
+        Prediction{"codebert_large", 64, 34.5}}) {
     const LaunchTrace trace = Trace(step.model, step.batch);
     EXPECT_LE(1e3 * trace.predicted_seconds, step.milliseconds)
         << step.model << " " << step.batch;
@@ -92,7 +92,7 @@ TEST(LaunchTraceTest, SixEncoder) {
     ExpectGolden(absl::StrCat("six_encoder_", batch), trace);
     ExpectPlannerCountsLaunches(trace);
     // Some 500 when each layer contracted its cores by itself.
-    EXPECT_LE(trace.launches(), 280);
+    EXPECT_LE(trace.launches(), 250);
   }
 }
 

@@ -1,4 +1,4 @@
-// A CPU backend that keeps bfloat16 in memory, by plain loops.
+// A CPU backend that keeps bfloat16 in memory.
 #ifndef COMERA_TESTS_FAKES_BF16_BACKEND_H_
 #define COMERA_TESTS_FAKES_BF16_BACKEND_H_
 
@@ -39,13 +39,9 @@ class Bf16Backend : public ForwardingBackend {
   }
   absl::Status GemmBf16(bool transpose_a, bool transpose_b, ConstBf16Matrix a,
                         ConstBf16Matrix b, float beta, Matrix c) override {
-    for (int64_t i = 0; i < c.rows; ++i) {
-      for (int64_t j = 0; j < c.cols; ++j) {
-        const float sum = Sum(transpose_a, transpose_b, a, b, i, j);
-        At(c, i, j) = beta == 0 ? sum : sum + beta * At(c, i, j);
-      }
-    }
-    return absl::OkStatus();
+    const Floats left(a), right(b);
+    return backend()->Gemm(transpose_a, transpose_b, 1, left.view(),
+                           right.view(), beta, c);
   }
   absl::Status Widen(ConstBf16Matrix x, Matrix y) override {
     for (int64_t i = 0; i < x.rows; ++i) {
@@ -57,13 +53,13 @@ class Bf16Backend : public ForwardingBackend {
                           ConstBf16Matrix b, float beta, Bf16Matrix c,
                           const ProductBatch& batch) override {
     for (int64_t n = 0; n < batch.count; ++n) {
-      for (int64_t i = 0; i < c.rows; ++i) {
-        for (int64_t j = 0; j < c.cols; ++j) {
-          const float sum = Sum(transpose_a, transpose_b, a, b, i, j);
-          uint16_t& to = At(c, i, j);
-          to = ToBf16(beta == 0 ? sum : sum + beta * FromBf16(to));
-        }
-      }
+      const Floats left(a), right(b);
+      Floats sums(c);
+      const absl::Status status =
+          backend()->Gemm(transpose_a, transpose_b, 1, left.view(),
+                          right.view(), beta, sums.view());
+      if (!status.ok()) return status;
+      sums.RoundTo(c);
       a.data += batch.a_step;
       b.data += batch.b_step;
       c.data += batch.c_step;
@@ -145,32 +141,21 @@ class Bf16Backend : public ForwardingBackend {
   }
   absl::Status ActivateBf16(Activation f, ConstBf16Matrix x,
                             Bf16Matrix y) override {
-    for (int64_t i = 0; i < x.rows; ++i) {
-      for (int64_t j = 0; j < x.cols; ++j) {
-        float value = FromBf16(At(x, i, j));
-        const Matrix m(&value, 1, 1);
-        const absl::Status status = backend()->Activate(f, m, m);
-        if (!status.ok()) return status;
-        At(y, i, j) = ToBf16(value);
-      }
-    }
-    return absl::OkStatus();
+    const Floats in(x);
+    Floats out(y);
+    const absl::Status status = backend()->Activate(f, in.view(), out.view());
+    out.RoundTo(y);
+    return status;
   }
   absl::Status ActivateBackwardBf16(Activation f, ConstBf16Matrix saved,
                                     ConstBf16Matrix grad_y,
                                     Bf16Matrix grad_x) override {
-    for (int64_t i = 0; i < saved.rows; ++i) {
-      for (int64_t j = 0; j < saved.cols; ++j) {
-        const float x = FromBf16(At(saved, i, j));
-        float value = FromBf16(At(grad_y, i, j));
-        const Matrix m(&value, 1, 1);
-        const absl::Status status =
-            backend()->ActivateBackward(f, ConstMatrix(&x, 1, 1), m, m);
-        if (!status.ok()) return status;
-        At(grad_x, i, j) = ToBf16(value);
-      }
-    }
-    return absl::OkStatus();
+    const Floats in(saved), grad(grad_y);
+    Floats out(grad_x);
+    const absl::Status status =
+        backend()->ActivateBackward(f, in.view(), grad.view(), out.view());
+    out.RoundTo(grad_x);
+    return status;
   }
 
  protected:
@@ -211,17 +196,13 @@ class Bf16Backend : public ForwardingBackend {
   static T& At(const MatrixView<T>& m, int64_t i, int64_t j) {
     return m.data[i * m.stride + j];
   }
-  // Element (i, j) of op(a) op(b).
-  static float Sum(bool transpose_a, bool transpose_b, ConstBf16Matrix a,
-                   ConstBf16Matrix b, int64_t i, int64_t j) {
-    const int64_t inner = transpose_a ? a.rows : a.cols;
-    double sum = 0;
-    for (int64_t k = 0; k < inner; ++k) {
-      sum += double{FromBf16(transpose_a ? At(a, k, i) : At(a, i, k))} *
-             FromBf16(transpose_b ? At(b, j, k) : At(b, k, j));
-    }
-    return static_cast<float>(sum);
-  }
+};
+
+// The same in the role of a device, so that models take its paths.
+class Bf16Device : public Bf16Backend {
+ public:
+  using Bf16Backend::Bf16Backend;
+  bool in_host_memory() const override { return false; }
 };
 
 }  // namespace comera::kernels

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/device/last_block.h"
 #include "kernels/cuda/small_tasks.h"
 
 namespace comera::kernels {
@@ -54,17 +55,9 @@ __device__ __forceinline__ bool AddParts(const SmallTask& task,
   for (int i = 0; i < kCount; ++i) {
     of_tile[block.part * kTile + i * kThreads] = sums[i / kCols][i % kCols];
   }
-  // The sums of the whole block are seen before its arrival.
-  __threadfence();
-  __syncthreads();
-  int* const arrived = scratch.arrived + task.first_arrived + block.tile;
-  bool last = false;
-  if (threadIdx.x == 0) {
-    last = atomicAdd(arrived, 1) == task.parts - 1;
-    if (last) *arrived = 0;  // for the next launch
+  if (!IsLast(scratch.arrived + task.first_arrived + block.tile, task.parts)) {
+    return false;
   }
-  if (!__syncthreads_or(last)) return false;
-  __threadfence();
 #pragma unroll
   for (int i = 0; i < kCount; ++i) sums[i / kCols][i % kCols] = 0;
 #pragma unroll 2

@@ -1,9 +1,11 @@
-// Formula: t^T x, a sum over rows of the stream; x as it is, times gamma plus
-// beta, or times the mask of dropout.
+// Formula: to += t^T x, a sum over rows of the stream; x as it is, times gamma
+// plus beta, or times the mask of dropout. With it, where asked for, the sums
+// of gradients of gamma and beta that another kernel left in parts.
 // Shapes: t (rows, rank), x (rows, cols), sums (ranges, rank, cols).
 // Threads: a block owns 32 columns and a range of rows, of which its warps take
 // every eighth 16; x goes from device memory to the tensor cores, since no
-// other warp needs it.
+// other warp needs it. The block of some columns that comes last adds up the
+// ranges, in their order.
 #ifndef COMERA_KERNELS_CUDA_DEVICE_STREAM_SUMS_H_
 #define COMERA_KERNELS_CUDA_DEVICE_STREAM_SUMS_H_
 
@@ -11,6 +13,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/device/last_block.h"
 #include "kernels/cuda/device/packed_fragments.h"
 #include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/stream_rows.h"
@@ -24,15 +27,52 @@ struct StreamSums {
   const float *gamma, *beta;  // kScaled
   const uint32_t* keep;       // kMasked: (rows, groups)
   float scale;                // multiplies what is kept
-  // The sums of each range blockIdx.y: (rank, cols), or (cols, rank) if
-  // `transposed`.
+  // The sums of each range blockIdx.y, where there are several.
   float* sums;
-  bool transposed;
   int range_rows;
+  // What they are added to: (rank, cols), or (cols, rank) if `transposed`.
+  float* to;
+  int64_t to_stride;
+  bool transposed;
+  // A zero for each group of columns and of ranks, left as such.
+  int* arrived;
+  // Parts (2, cols) of the gradients of gamma and beta; none if null.
+  const float* vector_parts;
+  int vector_count;
+  float *grad_gamma, *grad_beta;
 };
 
 inline constexpr int kStreamSumsBytes =
     kStreamWarps * 16 * 32 * static_cast<int>(sizeof(float));
+
+// The gradients of gamma and beta of 32 columns: a thread adds up every eighth
+// part of a column. All threads of the block.
+__device__ __forceinline__ void AddVectorParts(const StreamSums& p,
+                                               int first_col, float* scratch) {
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int col = first_col + WarpLane();
+  const bool valid = col < p.x.cols;
+  float gamma = 0, beta = 0;
+#pragma unroll 4
+  for (int part = warp; part < p.vector_count; part += kStreamWarps) {
+    const float* const from =
+        p.vector_parts + int64_t{part} * 2 * p.x.cols + col;
+    gamma += valid ? from[0] : 0.0f;
+    beta += valid ? from[p.x.cols] : 0.0f;
+  }
+  scratch[threadIdx.x] = gamma;
+  scratch[kStreamThreads + threadIdx.x] = beta;
+  __syncthreads();
+  if (warp == 0 && valid) {
+    for (int w = 1; w < kStreamWarps; ++w) {
+      gamma += scratch[32 * w + WarpLane()];
+      beta += scratch[kStreamThreads + 32 * w + WarpLane()];
+    }
+    p.grad_gamma[col] += gamma;
+    p.grad_beta[col] += beta;
+  }
+  __syncthreads();
+}
 
 // Blocks of threads per multiprocessor for which registers suffice.
 template <CudaPrecision kPrecision, int kRankTiles>
@@ -119,7 +159,11 @@ __global__ __launch_bounds__(
   // sum over the warps, 16 ranks at a time
   float* partial = DynamicShared<float>();
   const int64_t rank = p.t.cols, cols = p.x.cols;
-  float* to = p.sums + blockIdx.y * rank * cols;
+  const bool whole = gridDim.y == 1;
+  float* const own = p.sums + blockIdx.y * rank * cols;
+  const auto target = [&](int64_t k, int64_t c) -> float& {
+    return p.to[p.transposed ? c * p.to_stride + k : k * p.to_stride + c];
+  };
 #pragma unroll
   for (int m = 0; m < kRankTiles; ++m) {
     __syncthreads();
@@ -137,10 +181,33 @@ __global__ __launch_bounds__(
       }
       const int64_t k = first_rank + 16 * m + LaneGroup() + 8 * (i / 2 % 2);
       const int64_t c = first_col + 8 * (i / 4) + LanePair() + i % 2;
-      if (k < rank && c < cols) {
-        to[p.transposed ? c * rank + k : k * cols + c] = sum;
+      if (k >= rank || c >= cols) continue;
+      if (whole) {
+        target(k, c) += sum;
+      } else {
+        own[k * cols + c] = sum;
       }
     }
+  }
+  if (p.vector_parts != nullptr && blockIdx.y == gridDim.y - 1 &&
+      blockIdx.z == 0) {
+    __syncthreads();
+    AddVectorParts(p, first_col, partial);
+  }
+  if (whole || !IsLast(p.arrived + blockIdx.z * gridDim.x + blockIdx.x,
+                       static_cast<int>(gridDim.y))) {
+    return;
+  }
+  // sum over the ranges
+  for (int i = warp; i < 16 * kRankTiles; i += kStreamWarps) {
+    const int64_t k = first_rank + i, c = first_col + WarpLane();
+    if (k >= rank || c >= cols) continue;
+    float sum = 0;
+#pragma unroll 4
+    for (unsigned range = 0; range < gridDim.y; ++range) {
+      sum += __ldcg(p.sums + (range * rank + k) * cols + c);
+    }
+    target(k, c) += sum;
   }
 }
 

@@ -25,15 +25,13 @@ namespace {
 
 constexpr int64_t kBatch = 3;
 
-// The processor in the role of a device that keeps bfloat16 in memory. Counts
-// the calls of an operation that only a stream of bfloat16 needs.
-class Device : public kernels::Bf16Backend {
+// Counts the calls of an operation that only a stream of bfloat16 needs.
+class Device : public kernels::Bf16Device {
  public:
-  using Bf16Backend::Bf16Backend;
-  bool in_host_memory() const override { return false; }
+  using Bf16Device::Bf16Device;
   absl::Status Widen(kernels::ConstBf16Matrix x, kernels::Matrix y) override {
     ++widened;
-    return Bf16Backend::Widen(x, y);
+    return Bf16Device::Widen(x, y);
   }
   int widened = 0;
 };
