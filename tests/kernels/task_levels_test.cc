@@ -104,6 +104,26 @@ TEST(TaskLevelsTest, AreThoseOfAllPairs) {
   }
 }
 
+TEST(TaskLevelsTest, Bfloat16TakesHalfTheMemory) {
+  alignas(4) uint16_t numbers[40] = {};
+  const auto* const floats = reinterpret_cast<const float*>(numbers);
+  // Columns of a wider matrix, apart from those beside them.
+  const ConstMatrix left = MemoryOf(ConstBf16Matrix(numbers, 5, 4, 8));
+  const ConstMatrix right = MemoryOf(ConstBf16Matrix(numbers + 4, 5, 4, 8));
+  EXPECT_EQ(left.data, floats);
+  EXPECT_EQ(left.rows, 5);
+  EXPECT_EQ(left.cols, 2);
+  EXPECT_EQ(left.stride, 4);
+  EXPECT_FALSE(SharesElements(left, right));
+  // Odd rows: everything between the first element and the last.
+  const ConstMatrix odd = MemoryOf(ConstBf16Matrix(numbers, 3, 4, 9));
+  EXPECT_EQ(odd.rows, 1);
+  EXPECT_EQ(odd.cols, 11);
+  EXPECT_TRUE(SharesElements(odd, ConstMatrix(floats + 10, 1, 1)));
+  EXPECT_FALSE(SharesElements(odd, ConstMatrix(floats + 11, 1, 1)));
+  EXPECT_EQ(MemoryOf(ConstBf16Matrix(numbers, 0, 4, 8)).rows, 0);
+}
+
 // The cores of many layers: chains of products, of which each layer has its
 // own.
 TEST(TaskLevelsTest, ThousandsOfTasksTakeMilliseconds) {

@@ -125,6 +125,14 @@ class Bf16Test : public ::testing::Test {
     const Bf16Matrix grad(operands.Bf16(0, s.rows, s.cols, s.cols + s.gap));
     EXPECT_OK(backend->ActivateBf16(Activation::kGelu, c, grad));
     EXPECT_OK(backend->ActivateBackwardBf16(Activation::kGelu, c, grad, grad));
+    // Rounded among others, once what it reads is there.
+    const Matrix source = operands.Floats(1, s.rows, s.cols, s.cols + s.gap);
+    EXPECT_OK(backend->BeginTogether());
+    EXPECT_OK(backend->Fill({source.data, s.cols}, 3));
+    EXPECT_OK(backend->Axpy(0.25f, {sums.data, s.cols}, {source.data, s.cols}));
+    EXPECT_OK(backend->Round(
+        source, operands.Bf16(1, s.rows, s.cols, s.cols + s.gap)));
+    EXPECT_OK(backend->EndTogether());
     return operands.Read();
   }
 
