@@ -287,9 +287,10 @@ class Backend {
                                       float* out) = 0;
 
   // --- bfloat16 in memory ---------------------------------------------------
-  // Whether this backend has the operations of this group: half the memory
-  // traffic, and products of twice the rate. If not, they are Unimplemented.
-  // They compute in float32; results are rounded to nearest, ties to even.
+  // Whether this backend has the operations of this group, which halve the
+  // memory traffic and double the rate of products; without them they are
+  // Unimplemented. They compute in float32; results are rounded to nearest,
+  // ties to even.
   virtual bool has_bf16() const { return false; }
   // y = x. Round may run together with other operations (BeginTogether).
   virtual absl::Status Round(ConstMatrix x, Bf16Matrix y);

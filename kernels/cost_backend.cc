@@ -215,15 +215,15 @@ class CostBackend final : public Backend {
     return Move("Widen", 1.5 * Size(x));
   }
   absl::Status GemmBf16(bool transpose_a, bool, ConstBf16Matrix a,
-                        ConstBf16Matrix b, float, Matrix c) override {
+                        ConstBf16Matrix b, float beta, Matrix c) override {
     return GpuGemmBf16("GemmBf16", a, b, transpose_a ? a.rows : a.cols,
-                       {c.rows, c.cols, 4}, {});
+                       {c.rows, c.cols, beta == 0 ? 4 : 8}, {});
   }
   absl::Status GemmToBf16(bool transpose_a, bool, ConstBf16Matrix a,
-                          ConstBf16Matrix b, float, Bf16Matrix c,
+                          ConstBf16Matrix b, float beta, Bf16Matrix c,
                           const ProductBatch& batch) override {
     return GpuGemmBf16("GemmToBf16", a, b, transpose_a ? a.rows : a.cols,
-                       {c.rows, c.cols, 2}, batch);
+                       {c.rows, c.cols, beta == 0 ? 2 : 4}, batch);
   }
   absl::Status ActivateBf16(Activation f, ConstBf16Matrix x,
                             Bf16Matrix) override {
@@ -636,7 +636,8 @@ class CostBackend final : public Backend {
     return AddGpu("Gemm", work);
   }
 
-  // A result of so many rows, columns, and bytes to an element.
+  // A result of so many rows, columns, and bytes that an element takes, read
+  // and written.
   struct Bf16Result {
     int64_t rows, cols, bytes;
   };

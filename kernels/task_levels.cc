@@ -41,12 +41,14 @@ bool SharesElements(const ConstMatrix& a, const ConstMatrix& b) {
 }
 
 ConstMatrix MemoryOf(const ConstBf16Matrix& m) {
-  const auto* const data = reinterpret_cast<const float*>(m.data);
+  const auto address = reinterpret_cast<uintptr_t>(m.data);
+  const auto odd = static_cast<int64_t>(address % sizeof(float) / 2);
+  const auto* const data = reinterpret_cast<const float*>(address - 2 * odd);
   if (m.rows == 0 || m.cols == 0) return ConstMatrix(data, 0, 0);
-  if (m.cols % 2 == 0 && m.stride % 2 == 0) {
+  if (odd == 0 && m.cols % 2 == 0 && m.stride % 2 == 0) {
     return ConstMatrix(data, m.rows, m.cols / 2, m.stride / 2);
   }
-  return ConstMatrix(data, 1, ((m.rows - 1) * m.stride + m.cols + 1) / 2);
+  return ConstMatrix(data, 1, (odd + (m.rows - 1) * m.stride + m.cols + 1) / 2);
 }
 
 bool TaskLevels::Key::operator<(const Key& other) const {

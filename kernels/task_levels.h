@@ -15,8 +15,8 @@ namespace comera::kernels {
 // attention take them, do not.
 bool SharesElements(const ConstMatrix& a, const ConstMatrix& b);
 
-// The memory of a matrix as floats: the same elements or, where these do not
-// fill floats, all from the first to the last.
+// The memory of a matrix as floats: the same elements or, where rows do not
+// begin and end with a float, all from the first to the last.
 ConstMatrix MemoryOf(const ConstBf16Matrix& m);
 
 // Sorts operations into levels: an operation's level is one above those of all

@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
                     a.out.data + first * a.out.stride + column, a.out.stride);
 }
 
-// Of checked operands, none of them empty.
+// The operands have been checked, and none is empty.
 template <typename T>
 absl::Status Attend(cudaStream_t stream, CudaPrecision precision,
                     const AttentionShape& s, const DropoutKey& key,
@@ -145,8 +145,9 @@ absl::Status Attend(cudaStream_t stream, CudaPrecision precision,
         return Launch("Attention",
                       {grid, dim3(32 * kWarps),
                        RowsBytes<precision(), width()>(rows), stream},
-                      s.causal ? AttentionKernel<precision(), width(), true, T>
-                               : AttentionKernel<precision(), width(), false, T>,
+                      s.causal
+                          ? AttentionKernel<precision(), width(), true, T>
+                          : AttentionKernel<precision(), width(), false, T>,
                       a);
       });
 }
@@ -170,10 +171,12 @@ absl::Status CudaBackend::Attention(const AttentionShape& s,
                        log_sum, out);
 }
 
-absl::Status CudaBackend::AttentionBf16(
-    const AttentionShape& s, const DropoutKey& key, ConstIndices offsets,
-    ConstBf16Matrix q, ConstBf16Matrix k, ConstBf16Matrix v, float* log_sum,
-    Bf16Matrix out, void* workspace) {
+absl::Status CudaBackend::AttentionBf16(const AttentionShape& s,
+                                        const DropoutKey& key,
+                                        ConstIndices offsets, ConstBf16Matrix q,
+                                        ConstBf16Matrix k, ConstBf16Matrix v,
+                                        float* log_sum, Bf16Matrix out,
+                                        void* workspace) {
   constexpr char kOp[] = "AttentionBf16";
   RETURN_IF_ERROR(CheckAttentionOperands(
       kOp, s, key, offsets, {{"q", ShapeOf(q)}, {"out", ShapeOf(out)}},

@@ -60,8 +60,8 @@ absl::Status WithWidth(CudaPrecision precision, int64_t least, const F& f) {
   return SwitchPrecision(precision,
                          [&](auto p) { return WithWidth(p, least, f); });
 }
-// The same for operands of type T in memory: those of bfloat16 only have
-// kernels of this precision.
+// The same for operands of type T in memory; kernels for bfloat16 have that
+// precision only.
 template <typename T, typename F>
 absl::Status WithOperands(CudaPrecision precision, int64_t least, const F& f) {
   if constexpr (std::is_same_v<T, uint16_t>) {

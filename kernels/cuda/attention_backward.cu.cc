@@ -225,8 +225,7 @@ absl::Status Backward(cudaStream_t stream, CudaPrecision precision,
   const auto blocks =
       static_cast<unsigned>(s.sequences * a.blocks.per_sequence);
   return WithOperands<T>(
-      precision, s.head_width,
-      [&](auto precision, auto width) -> absl::Status {
+      precision, s.head_width, [&](auto precision, auto width) -> absl::Status {
         constexpr CudaPrecision kPrecision = precision();
         constexpr int kWidth = width();
         constexpr int64_t kRow = RowsBytes<kPrecision, kWidth>(1);
@@ -240,13 +239,13 @@ absl::Status Backward(cudaStream_t stream, CudaPrecision precision,
                             : QueryGradientKernel<kPrecision, kWidth, false, T>,
                    a));
         constexpr int64_t kQueryBytes = kQueries<kWidth> * (2 * kRow + 8);
-        return Launch("KeyGradientKernel",
-                      {dim3(blocks, static_cast<unsigned>(s.key_heads())),
-                       dim3(32 * kWarps), 2 * kRows * kRow + kQueryBytes,
-                       stream},
-                      s.causal ? KeyGradientKernel<kPrecision, kWidth, true, T>
-                               : KeyGradientKernel<kPrecision, kWidth, false, T>,
-                      a);
+        return Launch(
+            "KeyGradientKernel",
+            {dim3(blocks, static_cast<unsigned>(s.key_heads())),
+             dim3(32 * kWarps), 2 * kRows * kRow + kQueryBytes, stream},
+            s.causal ? KeyGradientKernel<kPrecision, kWidth, true, T>
+                     : KeyGradientKernel<kPrecision, kWidth, false, T>,
+            a);
       });
 }
 

@@ -21,6 +21,10 @@ absl::Status CudaBackend::MultiplyBf16(const char* name, bool transpose_a,
       CheckBf16(name, "a", a, transpose_a ? k : m, transpose_a ? m : k));
   RETURN_IF_ERROR(
       CheckBf16(name, "b", b, transpose_b ? n : k, transpose_b ? k : n));
+  if (batch.count < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": ", batch.count, " products"));
+  }
   if (m == 0 || n == 0 || batch.count == 0) return absl::OkStatus();
   if (k == 0) {
     return absl::InvalidArgumentError(

@@ -74,10 +74,10 @@ absl::Status Bf16Map(const char* name, cudaStream_t stream,
       Blocks(out.rows * runs, kThreads, 16 * Multiprocessors()), kThreads, 0,
       stream};
   return RowsAligned(x) && RowsAligned(y) && RowsAligned(out)
-             ? Launch(name, shape, Bf16MapKernel<true, X, Out, Op>, x, y, out, runs,
-                      op)
-             : Launch(name, shape, Bf16MapKernel<false, X, Out, Op>, x, y, out, runs,
-                      op);
+             ? Launch(name, shape, Bf16MapKernel<true, X, Out, Op>, x, y, out,
+                      runs, op)
+             : Launch(name, shape, Bf16MapKernel<false, X, Out, Op>, x, y, out,
+                      runs, op);
 }
 
 }  // namespace

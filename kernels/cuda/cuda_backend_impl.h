@@ -127,8 +127,8 @@ class CudaBackend final : public Backend {
   std::map<ProductShape, cublasLtMatmulAlgo_t> algorithms_;
   SmallTasks together_;
   int together_depth_ = 0;  // nested calls of BeginTogether
-  // Zeros by which blocks of a launch find the last of them, and which they
-  // leave: GroupedLaunches::kMostTiles.
+  // GroupedLaunches::kMostTiles zeros, by which the blocks of a launch find the
+  // last of them; every launch leaves them 0.
   int* arrived_ = nullptr;
   void* scratch_ = nullptr;
   void* cublas_workspace_ = nullptr;

@@ -110,7 +110,6 @@ absl::Status CudaBackend::ExpandLayerNormBackward(
   const StreamSplit split(rows, t.cols, cols,
                           SharedBytesPerBlock(options_.device));
   RETURN_IF_ERROR(CheckMemory(kOp, "workspace", workspace, split.bytes()));
-  RETURN_IF_ERROR(split.CheckGroups(kOp));
   float* floats = static_cast<float*>(workspace);
 
   if (split.wide()) {
@@ -127,6 +126,7 @@ absl::Status CudaBackend::ExpandLayerNormBackward(
     }
     return absl::OkStatus();
   }
+  RETURN_IF_ERROR(split.CheckGroups(kOp));
   ExpandBackward p = {};
   p.dropout = MakeDeviceDropout(key);
   p.b = ViewOf(Rows(b, 0, b.rows - 1));

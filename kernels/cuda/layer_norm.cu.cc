@@ -57,9 +57,9 @@ __device__ __forceinline__ void LoadSum(const Operands<T>& p, int64_t row,
 
 template <bool kAligned, typename T>
 __device__ __forceinline__ void StoreNormalised(const Operands<T>& p,
-                                                int64_t row,
-                                                int64_t group, int64_t count,
-                                                float mean, float inverse,
+                                                int64_t row, int64_t group,
+                                                int64_t count, float mean,
+                                                float inverse,
                                                 const float (&sum)[8]) {
   float gamma[8], beta[8], normalised[8], y[8];
   LoadRun<kAligned>(p.gamma + 8 * group, count, gamma);
@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-// Of checked operands.
+// The operands have been checked.
 template <typename T>
 absl::Status Norm(cudaStream_t stream, const DropoutKey& key,
                   MatrixView<const T> x, MatrixView<const T> residual,
@@ -258,9 +258,9 @@ absl::Status CudaBackend::ResidualLayerNormBf16(
     const DropoutKey& key, ConstBf16Matrix x, ConstBf16Matrix residual,
     ConstVector gamma, ConstVector beta, float epsilon, Bf16Matrix normalised,
     Vector inverse_deviation, Bf16Matrix y) {
-  RETURN_IF_ERROR(CheckResidualLayerNorm(
-      key, ShapeOf(x), ShapeOf(residual), gamma, beta, ShapeOf(normalised),
-      inverse_deviation, ShapeOf(y)));
+  RETURN_IF_ERROR(CheckResidualLayerNorm(key, ShapeOf(x), ShapeOf(residual),
+                                         gamma, beta, ShapeOf(normalised),
+                                         inverse_deviation, ShapeOf(y)));
   return Norm<uint16_t>(stream_, key, x, residual, gamma, beta, epsilon,
                         normalised, inverse_deviation, y);
 }
@@ -277,8 +277,8 @@ absl::Status CudaBackend::LayerNormOutputBf16(const DropoutKey& key,
                                               ConstBf16Matrix normalised,
                                               ConstVector gamma,
                                               ConstVector beta, Bf16Matrix y) {
-  RETURN_IF_ERROR(CheckLayerNormOutput(key, ShapeOf(normalised), gamma, beta,
-                                       ShapeOf(y)));
+  RETURN_IF_ERROR(
+      CheckLayerNormOutput(key, ShapeOf(normalised), gamma, beta, ShapeOf(y)));
   return Output<uint16_t>(stream_, key, normalised, gamma, beta, y);
 }
 

@@ -167,7 +167,7 @@ bool AllAligned(const Operands<T>& p) {
          (p.grad_residual.data == nullptr || RowsAligned(p.grad_residual));
 }
 
-// Of checked operands, with `scratch` bytes at `partial`.
+// The operands have been checked; `partial` has `scratch` bytes.
 template <typename T>
 absl::Status Backward(cudaStream_t stream, const Operands<T>& p, float* partial,
                       int64_t scratch, Vector grad_gamma, Vector grad_beta) {
@@ -188,10 +188,11 @@ absl::Status Backward(cudaStream_t stream, const Operands<T>& p, float* partial,
   const int64_t room = scratch / (2 * cols * int64_t{sizeof(float)});
   const int64_t blocks = std::min({(rows + 7) / 8, kMostBlocks, room});
   const unsigned threads = 32 * Blocks(cols, 8 * 32);
-  RETURN_IF_ERROR(Launch(
-      kOp, {static_cast<unsigned>(blocks), threads, 0, stream},
-      AllAligned(p) ? BackwardRowsKernel<true, T> : BackwardRowsKernel<false, T>,
-      p, partial));
+  RETURN_IF_ERROR(Launch(kOp,
+                         {static_cast<unsigned>(blocks), threads, 0, stream},
+                         AllAligned(p) ? BackwardRowsKernel<true, T>
+                                       : BackwardRowsKernel<false, T>,
+                         p, partial));
   return SumParts(stream, {{partial, blocks, 2 * cols, true,
                             Matrix(grad_gamma.data, 1, cols)},
                            {partial + cols, blocks, 2 * cols, true,

@@ -98,10 +98,9 @@ __device__ __forceinline__ void Elements(const SmallTask& task, int block) {
   const int64_t size = static_cast<int64_t>(task.rows) * task.cols;
   const int64_t first =
       static_cast<int64_t>(block) * kThreads * kPerThread + threadIdx.x;
-  const bool matrix = task.kind == SmallTask::kFold ||
-                      task.kind == SmallTask::kUnfold ||
-                      task.kind == SmallTask::kCopyRows ||
-                      task.kind == SmallTask::kRound;
+  const bool matrix =
+      task.kind == SmallTask::kFold || task.kind == SmallTask::kUnfold ||
+      task.kind == SmallTask::kCopyRows || task.kind == SmallTask::kRound;
   // read
   float value[kPerThread];
   int64_t to[kPerThread];
@@ -114,8 +113,7 @@ __device__ __forceinline__ void Elements(const SmallTask& task, int block) {
     if (matrix) {
       const int64_t row = Divide(at, task.cols), col = at - row * task.cols;
       to[i] = row * task.c_stride + col;
-      if (task.kind == SmallTask::kCopyRows ||
-          task.kind == SmallTask::kRound) {
+      if (task.kind == SmallTask::kCopyRows || task.kind == SmallTask::kRound) {
         value[i] = task.a[row * task.a_stride + col];
         continue;
       }

@@ -77,11 +77,10 @@ absl::StatusOr<std::vector<double>> Train(const v1::JobSpec& spec, bool bf16,
                                    plan->gradients()));
     RETURN_IF_ERROR(
         optimizer
-            ->Step(step + 1,
-                   trainer::LearningRateScale(spec.optimizer(), flags.steps,
-                                              step),
-                   plan->parameters(), plan->gradients(),
-                   plan->optimizer_state())
+            ->Step(
+                step + 1,
+                trainer::LearningRateScale(spec.optimizer(), flags.steps, step),
+                plan->parameters(), plan->gradients(), plan->optimizer_state())
             .status());
     if ((step + 1) % flags.report_every == 0) {
       std::cerr << (bf16 ? "bfloat16" : "float32") << " step " << step + 1

@@ -101,8 +101,8 @@ class Bf16Backend : public ForwardingBackend {
                                    Bf16Matrix y) override {
     const Floats kept(normalised);
     Floats out(y);
-    const absl::Status status = backend()->LayerNormOutput(
-        key, kept.view(), gamma, beta, out.view());
+    const absl::Status status =
+        backend()->LayerNormOutput(key, kept.view(), gamma, beta, out.view());
     out.RoundTo(y);
     return status;
   }
@@ -113,21 +113,18 @@ class Bf16Backend : public ForwardingBackend {
                              void* workspace) override {
     const Floats query(q), keys(k), values(v);
     Floats context(out);
-    const absl::Status status = backend()->Attention(
-        shape, key, offsets, query.view(), keys.view(), values.view(), log_sum,
-        context.view(), workspace);
+    const absl::Status status =
+        backend()->Attention(shape, key, offsets, query.view(), keys.view(),
+                             values.view(), log_sum, context.view(), workspace);
     context.RoundTo(out);
     return status;
   }
-  absl::Status AttentionBackwardBf16(const AttentionShape& shape,
-                                     const DropoutKey& key,
-                                     ConstIndices offsets, ConstBf16Matrix q,
-                                     ConstBf16Matrix k, ConstBf16Matrix v,
-                                     const float* log_sum, ConstBf16Matrix out,
-                                     ConstBf16Matrix grad_out,
-                                     Bf16Matrix grad_q, Bf16Matrix grad_k,
-                                     Bf16Matrix grad_v,
-                                     void* workspace) override {
+  absl::Status AttentionBackwardBf16(
+      const AttentionShape& shape, const DropoutKey& key, ConstIndices offsets,
+      ConstBf16Matrix q, ConstBf16Matrix k, ConstBf16Matrix v,
+      const float* log_sum, ConstBf16Matrix out, ConstBf16Matrix grad_out,
+      Bf16Matrix grad_q, Bf16Matrix grad_k, Bf16Matrix grad_v,
+      void* workspace) override {
     const Floats query(q), keys(k), values(v), context(out), grads(grad_out);
     Floats to_query(grad_q), to_keys(grad_k), to_values(grad_v);
     const absl::Status status = backend()->AttentionBackward(

@@ -46,6 +46,11 @@ const Model kModels[] = {
     {"Comera", "comera", {}},
     // Ranks are below the heads' width, so that attention stays in rank space.
     {"ComeraInRankSpace", "comera", {"compression.attention.ranks=8"}},
+    // Ranks of a stream of bfloat16.
+    {"ComeraOfLargeRanks",
+     "comera",
+     {"compression.attention.ranks=72", "compression.ffn_up.ranks=72",
+      "compression.ffn_down.ranks=72"}},
     {"Dense", "dense", {}},
 };
 

@@ -121,6 +121,10 @@ TEST(TaskLevelsTest, Bfloat16TakesHalfTheMemory) {
   EXPECT_EQ(odd.cols, 11);
   EXPECT_TRUE(SharesElements(odd, ConstMatrix(floats + 10, 1, 1)));
   EXPECT_FALSE(SharesElements(odd, ConstMatrix(floats + 11, 1, 1)));
+  // The second half of a float.
+  const ConstMatrix behind = MemoryOf(ConstBf16Matrix(numbers + 1, 1, 2, 2));
+  EXPECT_EQ(behind.data, floats);
+  EXPECT_EQ(behind.cols, 2);
   EXPECT_EQ(MemoryOf(ConstBf16Matrix(numbers, 0, 4, 8)).rows, 0);
 }
 

@@ -1,6 +1,6 @@
 // Formula: to += t^T x, a sum over rows of the stream; x as it is, times gamma
-// plus beta, or times the mask of dropout. With it, where asked for, the sums
-// of gradients of gamma and beta that another kernel left in parts.
+// plus beta, or times the mask of dropout. Where asked for, it also adds up the
+// gradients of gamma and beta that another kernel left in parts.
 // Shapes: t (rows, rank), x (rows, cols), sums (ranges, rank, cols).
 // Threads: a block owns 32 columns and a range of rows, of which its warps take
 // every eighth 16; x goes from device memory to the tensor cores, since no

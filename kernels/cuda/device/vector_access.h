@@ -80,8 +80,8 @@ __device__ __forceinline__ void LoadRun(const uint16_t* from, int64_t count,
     const Bf16Run bits = *reinterpret_cast<const Bf16Run*>(from);
 #pragma unroll
     for (int i = 0; i < kRun; ++i) {
-      x[i] = ToFloat(
-          static_cast<uint16_t>(bits.pairs[i / 2] >> (16 * (i % 2))));
+      x[i] =
+          ToFloat(static_cast<uint16_t>(bits.pairs[i / 2] >> (16 * (i % 2))));
     }
     return;
   }

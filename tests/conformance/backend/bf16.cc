@@ -115,12 +115,22 @@ class Bf16Test : public ::testing::Test {
       return turned ? Bf16Matrix(m.data, part, m.cols, m.stride)
                     : Bf16Matrix(m.data, m.rows, part, m.stride);
     };
-    EXPECT_OK(backend->GemmToBf16(turn_a, turn_b, a, columns(b, turn_b), 1,
-                                  columns(c, false),
-                                  {count, 0, turn_b ? part * b.stride : part,
-                                   part}));
-    EXPECT_OK(backend->Widen(c, operands.Floats(0, s.rows, s.cols,
-                                                s.cols + s.gap)));
+    EXPECT_OK(backend->GemmToBf16(
+        turn_a, turn_b, a, columns(b, turn_b), 1, columns(c, false),
+        {count, 0, turn_b ? part * b.stride : part, part}));
+    // Pairs of matrices that both lie behind each other; with a tenth of the
+    // rows, all of them lie within the first result.
+    const int64_t rows = std::max<int64_t>(s.rows / 10, 1);
+    const int64_t pairs = std::min<int64_t>(s.rows, 3);
+    const auto part_of = [&](Bf16Matrix m, bool turned) {
+      return turned ? Bf16Matrix(m.data, m.rows, rows, m.stride)
+                    : Bf16Matrix(m.data, rows, m.cols, m.stride);
+    };
+    EXPECT_OK(backend->GemmToBf16(
+        turn_a, turn_b, part_of(a, turn_a), b, 0, part_of(c, false),
+        {pairs, turn_a ? rows : rows * a.stride, 0, rows * c.stride}));
+    EXPECT_OK(
+        backend->Widen(c, operands.Floats(0, s.rows, s.cols, s.cols + s.gap)));
     // c is the input saved, and its gradient is written in place.
     const Bf16Matrix grad(operands.Bf16(0, s.rows, s.cols, s.cols + s.gap));
     EXPECT_OK(backend->ActivateBf16(Activation::kGelu, c, grad));
@@ -130,8 +140,8 @@ class Bf16Test : public ::testing::Test {
     EXPECT_OK(backend->BeginTogether());
     EXPECT_OK(backend->Fill({source.data, s.cols}, 3));
     EXPECT_OK(backend->Axpy(0.25f, {sums.data, s.cols}, {source.data, s.cols}));
-    EXPECT_OK(backend->Round(
-        source, operands.Bf16(1, s.rows, s.cols, s.cols + s.gap)));
+    EXPECT_OK(backend->Round(source,
+                             operands.Bf16(1, s.rows, s.cols, s.cols + s.gap)));
     EXPECT_OK(backend->EndTogether());
     return operands.Read();
   }

@@ -154,8 +154,8 @@ std::vector<OpCase> RankSpaceStreamCases() {
   }
   // Ranks and columns for which devices have other kernels, and more rows than
   // they have blocks of threads at a time.
-  const Shape large[] = {
-      {33, 50, 70}, {40, 70, 50}, {3, 1, 3700}, {4300, 1, 8}};
+  const Shape large[] = {{33, 50, 70}, {40, 70, 50},   {300, 70, 70},
+                         {3, 1, 3700}, {300, 130, 40}, {4300, 1, 8}};
   for (const Shape& shape : large) {
     cases.push_back(Sparing(Expand(shape, 0.1f, false)));
     cases.push_back(Sparing(ExpandBackward(shape, 0.1f, false)));

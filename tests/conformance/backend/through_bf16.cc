@@ -19,7 +19,8 @@ class Copies {
  public:
   explicit Copies(Backend* backend) : backend_(backend) {}
   ~Copies() {
-    for (const auto& [address, copy] : copies_) backend_->Free(copy.rounded.data);
+    for (const auto& [address, copy] : copies_)
+      backend_->Free(copy.rounded.data);
   }
 
   // The copy of a matrix; null of a null. The first error is kept for Finish.
@@ -33,8 +34,8 @@ class Copies {
       return {};
     }
     Copy copy;
-    copy.rounded = Bf16Matrix(static_cast<uint16_t*>(*memory), m.rows, m.cols,
-                              m.stride);
+    copy.rounded =
+        Bf16Matrix(static_cast<uint16_t*>(*memory), m.rows, m.cols, m.stride);
     copies_[m.data] = copy;
     status_.Update(backend_->Round(m, copy.rounded));
     return copy.rounded;
@@ -68,8 +69,8 @@ class Copies {
   // What lies between rows is 0 from the start.
   absl::Status CheckGaps(Bf16Matrix m) {
     std::vector<uint16_t> all(m.rows * m.stride);
-    RETURN_IF_ERROR(backend_->CopyToHost(
-        all.data(), m.data, static_cast<int64_t>(all.size()) * 2));
+    RETURN_IF_ERROR(backend_->CopyToHost(all.data(), m.data,
+                                         static_cast<int64_t>(all.size()) * 2));
     RETURN_IF_ERROR(backend_->Synchronize());
     for (int64_t at = 0; at < m.rows * m.stride; ++at) {
       if (at % m.stride >= m.cols && all[at] != 0) {

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "kernels/together.h"
 #include "worker/trainer/model/config/dropout_sites.h"
 #include "worker/trainer/model/config/model_config.h"
 
@@ -33,14 +32,14 @@ Bf16AttentionBranch::Bf16AttentionBranch(const Plan& plan, int64_t layer,
         absl::StrCat("layers.", layer, ".attention.", name), size);
   };
   context_ = save("context", bytes);
-  log_sum_ = save("log_sum", rows * plan.config->heads * int64_t{sizeof(float)});
+  log_sum_ =
+      save("log_sum", rows * plan.config->heads * int64_t{sizeof(float)});
   projected_ = plan.workspace->Reserve("attention.projected", 3 * bytes);
   grads_ = plan.workspace->Reserve("attention.grads", 3 * bytes);
   grad_context_ = plan.workspace->Reserve("attention.grad_context", bytes);
   attention_ = plan.workspace->Reserve(
-      "attention.scratch", plan.backend->AttentionWorkspaceBytes(
-                               Shape(plan.max_sequences, rows,
-                                     plan.config->length)));
+      "attention.scratch", plan.backend->AttentionWorkspaceBytes(Shape(
+                               plan.max_sequences, rows, plan.config->length)));
 }
 
 Bf16Matrix Bf16AttentionBranch::Part(Workspace::Piece piece, int i,
@@ -65,13 +64,13 @@ AttentionShape Bf16AttentionBranch::Shape(int64_t sequences, int64_t tokens,
 }
 
 kernels::DropoutKey Bf16AttentionBranch::Dropout(const Step& step) const {
-  return step.Dropout(plan_.config->dropout, AttentionProbabilityDropout(layer_));
+  return step.Dropout(plan_.config->dropout,
+                      AttentionProbabilityDropout(layer_));
 }
 
 absl::Status Bf16AttentionBranch::Contract(const Step& step) {
-  for (const auto* layer :
-       {&projections_.query, &projections_.key, &projections_.value,
-        &projections_.output}) {
+  for (const auto* layer : {&projections_.query, &projections_.key,
+                            &projections_.value, &projections_.output}) {
     RETURN_IF_ERROR((*layer)->Contract(step));
   }
   RETURN_IF_ERROR(inputs_.Contract());
@@ -79,9 +78,8 @@ absl::Status Bf16AttentionBranch::Contract(const Step& step) {
 }
 
 absl::Status Bf16AttentionBranch::FinishBackward(const Step& step) {
-  for (const auto* layer :
-       {&projections_.output, &projections_.query, &projections_.key,
-        &projections_.value}) {
+  for (const auto* layer : {&projections_.output, &projections_.query,
+                            &projections_.key, &projections_.value}) {
     RETURN_IF_ERROR((*layer)->FinishBackward(step));
   }
   return absl::OkStatus();
@@ -91,8 +89,7 @@ absl::Status Bf16AttentionBranch::Forward(const Step& step, ConstBf16Matrix x,
                                           Bf16Matrix y) {
   const int64_t rows = step.rows();
   RETURN_IF_ERROR(inputs_.Project(0, x));
-  RETURN_IF_ERROR(
-      inputs_.Expand(0, Part(projected_, 0, rows), rows * hidden_));
+  RETURN_IF_ERROR(inputs_.Expand(0, Part(projected_, 0, rows), rows * hidden_));
   RETURN_IF_ERROR(plan_.backend->AttentionBf16(
       Shape(step.sequences, step.tokens, step.max_length), Dropout(step),
       step.offsets, Part(projected_, 0, rows), Part(projected_, 1, rows),
@@ -109,10 +106,8 @@ absl::Status Bf16AttentionBranch::Backward(const Step& step, ConstBf16Matrix x,
   const Bf16Matrix grad_context(plan_.workspace->Bf16(grad_context_), rows,
                                 hidden_);
   RETURN_IF_ERROR(output_.BackwardExpand(0, grad_y));
-  RETURN_IF_ERROR(
-      output_.BackwardProject(Context(rows), grad_context, false));
-  RETURN_IF_ERROR(
-      inputs_.Expand(0, Part(projected_, 0, rows), rows * hidden_));
+  RETURN_IF_ERROR(output_.BackwardProject(Context(rows), grad_context, false));
+  RETURN_IF_ERROR(inputs_.Expand(0, Part(projected_, 0, rows), rows * hidden_));
   RETURN_IF_ERROR(plan_.backend->AttentionBackwardBf16(
       Shape(step.sequences, step.tokens, step.max_length), Dropout(step),
       step.offsets, Part(projected_, 0, rows), Part(projected_, 1, rows),

@@ -64,9 +64,8 @@ absl::Status Bf16Block::Backward(const Step& step, ConstBf16Matrix x,
 }
 
 absl::Status Bf16Block::Output(const Step& step, Bf16Matrix y) const {
-  return plan_.backend->LayerNormOutputBf16({}, Normalised(y.rows),
-                                            step.Vector(gamma_),
-                                            step.Vector(beta_), y);
+  return plan_.backend->LayerNormOutputBf16(
+      {}, Normalised(y.rows), step.Vector(gamma_), step.Vector(beta_), y);
 }
 
 }  // namespace comera::trainer

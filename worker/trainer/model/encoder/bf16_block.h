@@ -20,6 +20,7 @@ class Bf16Block {
             uint32_t site, std::unique_ptr<Bf16Branch> branch);
 
   absl::Status Contract(const Step& step) { return branch_->Contract(step); }
+  absl::Status BeginBackward() { return branch_->BeginBackward(); }
   absl::Status FinishBackward(const Step& step) {
     return branch_->FinishBackward(step);
   }
@@ -29,7 +30,7 @@ class Bf16Block {
   // grad holds the gradient of y, then that of x.
   absl::Status Backward(const Step& step, kernels::ConstBf16Matrix x,
                         kernels::Bf16Matrix grad);
-  // The y of the last Forward again.
+  // The y of the last Forward, up to the rounding of the normalised rows.
   absl::Status Output(const Step& step, kernels::Bf16Matrix y) const;
 
  private:

@@ -14,12 +14,13 @@ class Bf16Branch {
 
   // As those of Branch; Contract may also round.
   virtual absl::Status Contract(const Step& step) = 0;
+  virtual absl::Status BeginBackward() { return absl::OkStatus(); }
   virtual absl::Status FinishBackward(const Step& step) = 0;
 
   // x and y are (rows, hidden), and not the same.
   virtual absl::Status Forward(const Step& step, kernels::ConstBf16Matrix x,
                                kernels::Bf16Matrix y) = 0;
-  // Takes the values of x that Forward had. grad_x += gradient; grad_x may be
+  // x is what Forward had, up to rounding. grad_x += gradient; grad_x may be
   // grad_y.
   virtual absl::Status Backward(const Step& step, kernels::ConstBf16Matrix x,
                                 kernels::ConstBf16Matrix grad_y,

@@ -52,6 +52,11 @@ absl::Status Bf16Encoder::Contract(const Step& step) {
   return absl::OkStatus();
 }
 
+absl::Status Bf16Encoder::BeginBackward() {
+  for (const auto& half : halves_) RETURN_IF_ERROR(half->BeginBackward());
+  return absl::OkStatus();
+}
+
 absl::Status Bf16Encoder::FinishHalf(const Step& step, int half) {
   return halves_[half]->FinishBackward(step);
 }

@@ -1,6 +1,7 @@
 #ifndef COMERA_WORKER_TRAINER_MODEL_ENCODER_BF16_ENCODER_H_
 #define COMERA_WORKER_TRAINER_MODEL_ENCODER_BF16_ENCODER_H_
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -22,6 +23,7 @@ class Bf16Encoder : public TransformerBody {
 
   absl::Status Contract(const Step& step) override;
   absl::Status Forward(const Step& step) override;
+  absl::Status BeginBackward() override;
   // Reads what Encoder::BackwardHalf reads.
   absl::Status BackwardHalf(const Step& step, int half) override;
   absl::Status FinishHalf(const Step& step, int half) override;

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "kernels/together.h"
 #include "worker/trainer/model/config/model_config.h"
 
 namespace comera::trainer {
@@ -36,8 +35,8 @@ Bf16FfnBranch::Bf16FfnBranch(const Plan& plan, int64_t layer,
           {up_layer_->rank_space()}),
       down_(plan, absl::StrCat("layers.", layer, ".ffn_down.bf16"),
             {down_layer_->rank_space()}),
-      block_rows_(std::min(
-          plan.max_rows, std::max<int64_t>(block_elements / width_, 1))) {
+      block_rows_(std::min(plan.max_rows,
+                           std::max<int64_t>(block_elements / width_, 1))) {
   const int64_t bytes = block_rows_ * width_ * int64_t{sizeof(uint16_t)};
   before_ = plan.workspace->Reserve("ffn.before", bytes);
   after_ = plan.workspace->Reserve("ffn.after", bytes);

@@ -22,8 +22,8 @@ std::vector<int64_t> Ranks(const Plan& plan, int64_t layer,
                            const std::vector<const char*>& parts) {
   std::vector<int64_t> ranks;
   for (const char* part : parts) {
-    ranks.push_back(FactorRank(
-        plan, absl::StrCat("layers.", layer, ".", part), plan.max_rows));
+    ranks.push_back(FactorRank(plan, absl::StrCat("layers.", layer, ".", part),
+                               plan.max_rows));
   }
   return ranks;
 }
@@ -76,8 +76,7 @@ BranchForm AttentionForm(const Plan& plan, int64_t layer) {
 
 BranchForm FfnForm(const Plan& plan, int64_t layer) {
   if (Pruned(plan, layer, "ffn_down")) return BranchForm::kPruned;
-  const std::vector<int64_t> ranks =
-      Ranks(plan, layer, {"ffn_up", "ffn_down"});
+  const std::vector<int64_t> ranks = Ranks(plan, layer, {"ffn_up", "ffn_down"});
   if (ranks[0] == 0 || ranks[1] == 0) return BranchForm::kOrdinary;
   if (kernels::RankSpaceFfnPays(
           {plan.max_rows, plan.config->ffn, ranks[0], ranks[1]},

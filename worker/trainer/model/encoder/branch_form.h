@@ -11,7 +11,7 @@ namespace comera::trainer {
 enum class BranchForm {
   kPruned,     // all ranks of its last layer are 0
   kRankSpace,  // between the rank vectors of its layers
-  kBf16,       // by factors, with rows in bfloat16
+  kBf16,       // by factors, with rows in bfloat16 where the stream is bfloat16
   kOrdinary,
 };
 

@@ -129,6 +129,7 @@ absl::Status RankSpaceAttentionBranch::GatherA() {
 }
 
 absl::Status RankSpaceAttentionBranch::Contract(const Step& step) {
+  has_grad_a_ = false;
   return kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
     for (Linear* each : {projections_.query.get(), projections_.key.get(),
                          projections_.value.get(), projections_.output.get()}) {

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "common/status_macros.h"
-#include "kernels/together.h"
 
 namespace comera::trainer {
 

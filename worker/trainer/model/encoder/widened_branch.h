@@ -1,9 +1,13 @@
 #ifndef COMERA_WORKER_TRAINER_MODEL_ENCODER_WIDENED_BRANCH_H_
 #define COMERA_WORKER_TRAINER_MODEL_ENCODER_WIDENED_BRANCH_H_
 
+#include <cstdint>
 #include <memory>
 
+#include "absl/status/status.h"
+#include "kernels/tensor.h"
 #include "worker/trainer/model/encoder/bf16_branch.h"
+#include "worker/trainer/model/plan/plan.h"
 #include "worker/trainer/model/transformer/branch.h"
 
 namespace comera::trainer {
@@ -17,6 +21,7 @@ class WidenedBranch : public Bf16Branch {
   absl::Status Contract(const Step& step) override {
     return branch_->Contract(step);
   }
+  absl::Status BeginBackward() override { return branch_->BeginBackward(); }
   absl::Status FinishBackward(const Step& step) override {
     return branch_->FinishBackward(step);
   }

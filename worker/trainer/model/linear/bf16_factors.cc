@@ -54,12 +54,12 @@ Bf16Factors::Bf16Factors(const Plan& plan, const std::string& key,
   // its padding, are ones; products write the others.
   const int64_t t_bytes =
       (plan.max_rows * padded_ + 1) / 2 * int64_t{sizeof(float)};
-  activated_ =
-      whole.ReserveFilled(absl::StrCat(key, ".t"), t_bytes, PairOfOnes());
+  activated_ = plan.memory->ReserveFilled(absl::StrCat(key, ".t"), t_bytes,
+                                          PairOfOnes());
   t_ = has_silu_ ? whole.Reserve(absl::StrCat(key, ".before_silu"), t_bytes)
                  : activated_;
-  u_ = plan.workspace->Reserve("linear.u.bf16",
-                               plan.max_rows * ranks_ * kBytes);
+  u_ =
+      plan.workspace->Reserve("linear.u.bf16", plan.max_rows * ranks_ * kBytes);
 }
 
 template <typename F>
@@ -83,8 +83,8 @@ Bf16Matrix Bf16Factors::B(const Part& part) const {
 Bf16Matrix Bf16Factors::T(SavedMemory::Piece piece, const Part& part,
                           int64_t first, int64_t rows, int64_t cols) const {
   return Bf16Matrix(
-      plan_.memory->whole()->Bf16(piece) + first * padded_ + part.first_padded, rows,
-      cols, padded_);
+      plan_.memory->whole()->Bf16(piece) + first * padded_ + part.first_padded,
+      rows, cols, padded_);
 }
 
 Bf16Matrix Bf16Factors::U(const Part& part, int64_t rows) const {
@@ -136,8 +136,8 @@ absl::Status Bf16Factors::BackwardExpand(int64_t first, ConstBf16Matrix grad_y,
     const Part& part = parts_[i];
     RETURN_IF_ERROR(backend.GemmBf16(
         true, false, T(activated_, part, first, rows, part.padded),
-        Behind(grad_y, static_cast<int64_t>(i) * step),
-        part.layer->TakeGradB(), part.layer->padded_grad_b()));
+        Behind(grad_y, static_cast<int64_t>(i) * step), part.layer->TakeGradB(),
+        part.layer->padded_grad_b()));
   }
   RETURN_IF_ERROR(ForEachCall([&](const Part& part, int64_t count) {
     const int64_t i = &part - parts_.data();

@@ -20,8 +20,9 @@ namespace comera::trainer {
 // the ranks of all layers, the gradient of X.
 //
 // The layers were made with Plan::rows_elsewhere. A step: Linear::Contract of
-// all layers, Contract, then for each block of rows Project and Expand, later BackwardExpand and BackwardProject, then FinishBackward of the
-// layers. `first` is a block's place among the rows of the step.
+// all layers, Contract, then for each block of rows Project and Expand, later
+// BackwardExpand and BackwardProject, then FinishBackward of the layers.
+// `first` is a block's place among the rows of the step.
 class Bf16Factors {
  public:
   // Numbers in 16 bytes: ranks and sizes must be multiples.
@@ -54,7 +55,7 @@ class Bf16Factors {
   struct Part {
     RankSpaceLinear* layer;
     int64_t rank;          // columns of A and U
-    int64_t padded;        // columns of T~, rows of B~: PaddedT
+    int64_t padded;        // columns of T~, rows of PaddedB
     int64_t first_rank;    // its first column of A and U
     int64_t first_padded;  // its first column of T~ and row of B~
   };
@@ -75,7 +76,7 @@ class Bf16Factors {
   std::vector<Part> parts_;
   int64_t ranks_ = 0, padded_ = 0;  // of all layers
   const int64_t inputs_, outputs_;
-  bool equal_ = true;     // ranks
+  bool equal_ = true;  // ranks
   bool has_silu_ = false;
   SavedMemory::Piece a_, b_, t_;
   SavedMemory::Piece activated_;  // T~ where it is not T's memory

@@ -18,8 +18,8 @@ namespace comera::trainer {
 // 0. Backward: U = gY B^T, gX = U A^T, gB~ = T~^T gY and gA = X^T U.
 //
 // A layer may have a function f between its factors, a SiLU: then T~ = [f(T),
-// 1], and U is (gY B^T) f'(T), element by element. Activate and BackwardActivate take
-// the step; without f they do nothing.
+// 1], and U is (gY B^T) f'(T), element by element. Activate and
+// BackwardActivate take the step; without f they do nothing.
 //
 // A caller that never forms Y:
 //
@@ -35,11 +35,11 @@ namespace comera::trainer {
 //   up.BackwardProject(x, u, grad_x, true);  // gA += X^T U, gX += U A^T
 //   layer.FinishBackward(step);
 //
-// With Plan::rows_elsewhere a layer has no T, T~ and U: only its factors and
-// their gradients may be used, with Linear::Contract and FinishBackward.
-//
 // Likewise a caller that never forms X writes T(first, rows) itself, calls
 // Activate, and adds its own part of gA to grad_a().
+//
+// With Plan::rows_elsewhere a layer has no T, T~ or U: only its factors and
+// their gradients may be used, with Linear::Contract and FinishBackward.
 class RankSpaceLinear {
  public:
   virtual int64_t rank() const = 0;
@@ -67,11 +67,8 @@ class RankSpaceLinear {
   // Y = T~ B~.
   virtual absl::Status Expand(int64_t first_row, kernels::Matrix y) = 0;
 
-  // T~, B~ and the gradient of B~ with columns and rows behind the bias that
-  // fill vectors of 16 bytes, for products in bfloat16 too: those of B~ are 0,
-  // and their gradients are not used.
-  virtual kernels::ConstMatrix PaddedT(int64_t first_row,
-                                       int64_t rows) const = 0;
+  // B~ and its gradient with rows behind the bias that fill vectors of 16
+  // bytes: those of B~ are 0, and their gradients are not used.
   virtual kernels::ConstMatrix PaddedB() const = 0;
   virtual kernels::Matrix padded_grad_b() const = 0;
 

@@ -25,6 +25,7 @@ int64_t RowStride(int64_t cols) {
 
 // The rank-space kernels of a device take lower ranks as they are.
 constexpr int64_t kMostUnpaddedRank = 64;
+
 int64_t Product(const std::vector<int64_t>& modes) {
   int64_t product = 1;
   for (int64_t mode : modes) product *= mode;
@@ -47,7 +48,6 @@ TtLinear::TtLinear(const Plan& plan, const FactorisableLayer& layer,
       bond_(factorisation.ranks[factorisation.input_modes.size() - 1]),
       rank_(FactorRank(*plan.backend, bond_)),
       all_outputs_(Product(factorisation.output_modes)),
-      max_rows_(max_rows),
       stride_(RowStride(rank_ + 1)),
       padded_(plan.backend->in_host_memory() ? rank_ + 1 : stride_),
       silu_(factorisation.silu),
@@ -59,7 +59,7 @@ TtLinear::TtLinear(const Plan& plan, const FactorisableLayer& layer,
   const int64_t rows = plan.rows_elsewhere ? 0 : max_rows;
   const int64_t t_bytes = rows * stride_ * kFloat;
   // The last column of T~, and its padding; products write the others.
-  activated_ = whole().ReserveFilled(layer.name + ".t", t_bytes, 1);
+  activated_ = plan.memory->ReserveFilled(layer.name + ".t", t_bytes, 1);
   t_ = silu_ ? whole().Reserve(layer.name + ".before_silu", t_bytes)
              : activated_;
   grad_b_ = sums.Reserve(scratch + ".grad_b", padded_ * outputs_ * kFloat);

@@ -54,7 +54,6 @@ class TtLinear : public Linear, public RankSpaceLinear {
   absl::Status BackwardActivate(int64_t first_row, kernels::Matrix u) override;
   absl::Status Project(int64_t first_row, kernels::ConstMatrix x) override;
   absl::Status Expand(int64_t first_row, kernels::Matrix y) override;
-  kernels::ConstMatrix PaddedT(int64_t first_row, int64_t rows) const override;
   kernels::ConstMatrix PaddedB() const override;
   kernels::Matrix padded_grad_b() const override;
   absl::Status BeginBackward() override;
@@ -74,6 +73,8 @@ class TtLinear : public Linear, public RankSpaceLinear {
 
  private:
   kernels::ConstMatrix B() const;
+  // T~ with the columns that multiply PaddedB.
+  kernels::ConstMatrix PaddedT(int64_t first_row, int64_t rows) const;
   // Rows of a piece, at their stride.
   kernels::Matrix Rows(SavedMemory::Piece piece, int64_t first_row,
                        int64_t rows) const;
@@ -97,7 +98,6 @@ class TtLinear : public Linear, public RankSpaceLinear {
   // device's fast products want sizes that fill vectors of 16 bytes.
   const int64_t rank_;
   const int64_t all_outputs_;  // product of the output modes, >= outputs_
-  const int64_t max_rows_;
   const int64_t stride_;  // between the rows of T, and of T~
   // Columns of T~ in products: rank + 1, or stride_ on a device, whose fast
   // products want sizes that fill vectors of 16 bytes.

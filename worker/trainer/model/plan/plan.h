@@ -34,12 +34,6 @@ class SavedMemory {
   Piece Reserve(const std::string& name, int64_t bytes) {
     return memory_->Reserve(name, bytes, {span_});
   }
-  // Memory whose floats are `value` until they are written (whole() only).
-  Piece ReserveFilled(const std::string& name, int64_t bytes, float value) {
-    const Piece piece = Reserve(name, bytes);
-    memory_->FillAtStart(piece, value);
-    return piece;
-  }
   void* Address(Piece piece) const { return memory_->Address(piece); }
   float* Floats(Piece piece) const { return memory_->Floats(piece); }
   int32_t* Ints(Piece piece) const { return memory_->Ints(piece); }
@@ -97,6 +91,13 @@ class StepMemory {
   // Memory that lives in all phases, and while a batch is set and results are
   // read.
   SavedMemory* whole() { return &whole_; }
+  // Memory of whole() whose floats are `value` until they are written.
+  SavedMemory::Piece ReserveFilled(const std::string& name, int64_t bytes,
+                                   float value) {
+    const SavedMemory::Piece piece = whole_.Reserve(name, bytes);
+    memory_.FillAtStart(piece, value);
+    return piece;
+  }
   // Memory that lives in all backward phases.
   SavedMemory* gradients() { return &gradients_; }
   // Folded cores and intermediate products of them. In the host's memory all

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "kernels/together.h"
 #include "worker/trainer/model/config/model_config.h"
 
 namespace comera::trainer {

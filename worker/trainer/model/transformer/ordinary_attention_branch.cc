@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "kernels/together.h"
 #include "worker/trainer/model/config/dropout_sites.h"
 #include "worker/trainer/model/config/model_config.h"
 

@@ -4,7 +4,6 @@
 #include <memory>
 #include <utility>
 
-#include "common/status_macros.h"
 #include "worker/trainer/model/linear/linear.h"
 #include "worker/trainer/model/transformer/branch.h"
 

@@ -48,8 +48,8 @@ class TransformerBody {
   kernels::ConstMatrix output(int64_t rows) const { return Stream(rows); }
   // The gradient of output, which the head writes whole before that.
   kernels::Matrix grad_output(int64_t rows) const;
-  // Branch::BeginBackward of all halves, before the pieces of the backward pass,
-  // where the sums of all are memory of their own.
+  // Branch::BeginBackward of all halves, before the pieces of the backward
+  // pass, where the sums of all are memory of their own.
   virtual absl::Status BeginBackward() { return absl::OkStatus(); }
   int halves() const { return static_cast<int>(2 * plan_.config->layers); }
   // The attention of block half / 2 where `half` is even, else its feed-forward

@@ -1,9 +1,7 @@
 // Tests encoders whose residual stream is bfloat16 against float32.
 #include "worker/trainer/model/encoder/bf16_encoder.h"
 
-#include <algorithm>
 #include <cmath>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,7 +16,6 @@
 #include "tests/worker/trainer/model/small_models.h"
 #include "worker/trainer/model/config/layer_table.h"
 #include "worker/trainer/model/create_model.h"
-#include "worker/trainer/model/encoder/branch_form.h"
 
 namespace comera::trainer {
 namespace {
@@ -113,7 +110,8 @@ void ExpectGradientsNear(const ModelConfig& config, const Results& got,
 }
 
 void ExpectNearFloat32(const ModelConfig& config) {
-  const Results floats = TrainingStep(config, false), bf16 = TrainingStep(config, true);
+  const Results floats = TrainingStep(config, false),
+                bf16 = TrainingStep(config, true);
   EXPECT_EQ(floats.widened, 0);
   EXPECT_GT(bf16.widened, 0);
   EXPECT_NE(bf16.loss, floats.loss);
@@ -140,10 +138,11 @@ TEST(Bf16EncoderTest, ASiluMayStandBetweenTheFactors) {
 
 TEST(Bf16EncoderTest, OtherBranchesAreWidened) {
   ModelConfig config = Config();
-  Layer(&config, "layers.0.query") = {};                     // ordinary
+  Layer(&config, "layers.0.query") = {};  // ordinary
   for (int64_t& rank : Layer(&config, "layers.1.ffn_down").ranks) rank = 0;
   ExpectNearFloat32(config);
-  EXPECT_GT(TrainingStep(config, true).widened, TrainingStep(Config(), true).widened);
+  EXPECT_GT(TrainingStep(config, true).widened,
+            TrainingStep(Config(), true).widened);
 }
 
 TEST(Bf16EncoderTest, AStreamOfFloat32WhereMostBranchesWantIt) {
