@@ -66,7 +66,7 @@ class Bf16Backend : public ForwardingBackend {
     }
     return absl::OkStatus();
   }
-  // Of bfloat16 widened, rounded at the end.
+  // These widen their operands and round their results.
   absl::Status ResidualLayerNormBf16(const DropoutKey& key, ConstBf16Matrix x,
                                      ConstBf16Matrix residual,
                                      ConstVector gamma, ConstVector beta,

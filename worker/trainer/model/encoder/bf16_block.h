@@ -15,7 +15,7 @@ namespace comera::trainer {
 // A ResidualBlock whose stream, gradient and normalised rows are bfloat16.
 class Bf16Block {
  public:
-  // As those of ResidualBlock.
+  // The arguments are those of ResidualBlock.
   Bf16Block(const Plan& plan, const std::string& name, const std::string& key,
             uint32_t site, std::unique_ptr<Bf16Branch> branch);
 

@@ -12,7 +12,7 @@ class Bf16Branch {
  public:
   virtual ~Bf16Branch() = default;
 
-  // As those of Branch; Contract may also round.
+  // These are those of Branch; Contract may also round.
   virtual absl::Status Contract(const Step& step) = 0;
   virtual absl::Status BeginBackward() { return absl::OkStatus(); }
   virtual absl::Status FinishBackward(const Step& step) = 0;

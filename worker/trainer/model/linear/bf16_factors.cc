@@ -136,8 +136,8 @@ absl::Status Bf16Factors::BackwardExpand(int64_t first, ConstBf16Matrix grad_y,
     const Part& part = parts_[i];
     RETURN_IF_ERROR(backend.GemmBf16(
         true, false, T(activated_, part, first, rows, part.padded),
-        Behind(grad_y, static_cast<int64_t>(i) * step), part.layer->TakeGradB(),
-        part.layer->padded_grad_b()));
+        Behind(grad_y, static_cast<int64_t>(i) * step),
+        part.layer->BetaOfGradB(), part.layer->padded_grad_b()));
   }
   RETURN_IF_ERROR(ForEachCall([&](const Part& part, int64_t count) {
     const int64_t i = &part - parts_.data();
@@ -160,7 +160,7 @@ absl::Status Bf16Factors::BackwardProject(ConstBf16Matrix x, Bf16Matrix grad_x,
   kernels::Backend& backend = *plan_.backend;
   for (const Part& part : parts_) {
     RETURN_IF_ERROR(backend.GemmBf16(true, false, x, U(part, x.rows),
-                                     part.layer->TakeGradA(),
+                                     part.layer->BetaOfGradA(),
                                      part.layer->grad_a()));
   }
   const Bf16Matrix u(U(parts_.front(), x.rows).data, x.rows, ranks_);

@@ -74,7 +74,7 @@ class Bf16Factors {
 
   const Plan plan_;
   std::vector<Part> parts_;
-  int64_t ranks_ = 0, padded_ = 0;  // of all layers
+  int64_t ranks_ = 0, padded_ = 0;  // sums over the layers
   const int64_t inputs_, outputs_;
   bool equal_ = true;  // ranks
   bool has_silu_ = false;

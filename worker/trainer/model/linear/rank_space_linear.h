@@ -79,10 +79,11 @@ class RankSpaceLinear {
   virtual absl::Status BeginBackward() = 0;
   virtual kernels::Matrix grad_a() const = 0;
   virtual kernels::Matrix grad_b() const = 0;
-  // For callers who add to gA, or to padded_grad_b, without BeginBackward: the
-  // beta of their next product, which is 0 while there are no sums yet.
-  virtual float TakeGradA() = 0;
-  virtual float TakeGradB() = 0;
+  // The beta of the caller's next product into gA, or into padded_grad_b, where
+  // BeginBackward was not called: 0 for the first, which counts as made,
+  // else 1.
+  virtual float BetaOfGradA() = 0;
+  virtual float BetaOfGradB() = 0;
 
   // gB~ += T~^T gY; U (rows, r) = (gY B^T) f'(T).
   virtual absl::Status BackwardExpand(int64_t first_row,

@@ -216,15 +216,19 @@ absl::Status TtLinear::BeginBackward() {
   });
 }
 
-float TtLinear::TakeGradA() { return std::exchange(has_grad_a_, true) ? 1 : 0; }
+float TtLinear::BetaOfGradA() {
+  return std::exchange(has_grad_a_, true) ? 1 : 0;
+}
 
-float TtLinear::TakeGradB() { return std::exchange(has_grad_b_, true) ? 1 : 0; }
+float TtLinear::BetaOfGradB() {
+  return std::exchange(has_grad_b_, true) ? 1 : 0;
+}
 
 absl::Status TtLinear::BackwardExpand(int64_t first_row, ConstMatrix grad_y,
                                       Matrix u) {
   kernels::Backend& backend = *plan_.backend;
   RETURN_IF_ERROR(backend.Gemm(true, false, 1, PaddedT(first_row, grad_y.rows),
-                               grad_y, TakeGradB(), padded_grad_b()));
+                               grad_y, BetaOfGradB(), padded_grad_b()));
   RETURN_IF_ERROR(backend.Gemm(false, true, 1, grad_y, B(), 0, u));
   return BackwardActivate(first_row, u);
 }
@@ -232,7 +236,7 @@ absl::Status TtLinear::BackwardExpand(int64_t first_row, ConstMatrix grad_y,
 absl::Status TtLinear::BackwardProject(ConstMatrix x, ConstMatrix u,
                                        Matrix grad_x, bool accumulate) {
   kernels::Backend& backend = *plan_.backend;
-  RETURN_IF_ERROR(backend.Gemm(true, false, 1, x, u, TakeGradA(), grad_a()));
+  RETURN_IF_ERROR(backend.Gemm(true, false, 1, x, u, BetaOfGradA(), grad_a()));
   if (grad_x.data == nullptr) return absl::OkStatus();
   return backend.Gemm(false, true, 1, u, A(), accumulate ? 1 : 0, grad_x);
 }

@@ -59,8 +59,8 @@ class TtLinear : public Linear, public RankSpaceLinear {
   absl::Status BeginBackward() override;
   kernels::Matrix grad_a() const override;
   kernels::Matrix grad_b() const override;
-  float TakeGradA() override;
-  float TakeGradB() override;
+  float BetaOfGradA() override;
+  float BetaOfGradB() override;
   absl::Status BackwardExpand(int64_t first_row, kernels::ConstMatrix grad_y,
                               kernels::Matrix u) override;
   absl::Status BackwardProject(kernels::ConstMatrix x, kernels::ConstMatrix u,

@@ -86,7 +86,7 @@ TEST_F(DeviceEncoderTest, GradientsAreTheHosts) {
 }
 
 TEST_F(DeviceEncoderTest, AStepThatWasBrokenOffLeavesNothingInTheNext) {
-  // Of the second layer and, in its middle, of the first.
+  // The second layer fails first, then the first in its middle.
   for (const auto& [operation, allowed] :
        {std::pair{"RankSpaceAttentionBackward", 0},
         {"RankSpaceAttentionBackward", 1},
