@@ -617,15 +617,16 @@ class CostBackend final : public Backend {
                                     std::initializer_list<ConstMatrix>{c});
       const auto inner = static_cast<int64_t>(k);
       const ProductPath path = PathOf(c.rows, c.cols, inner);
-      if (path == ProductPath::kAlone) return AddGpu("Gemm", work);
-      busy_levels_[level].Add(SplitProduct(path, c.rows, c.cols, inner));
-      if (path == ProductPath::kFloat32) {
-        scalar_tasks_.multiply_adds += work.multiply_adds;
-      } else {
-        tensor_tasks_.multiply_adds += work.multiply_adds;
-        tensor_tasks_.bytes += work.bytes;
+      if (path != ProductPath::kAlone) {
+        busy_levels_[level].Add(SplitProduct(path, c.rows, c.cols, inner));
+        if (path == ProductPath::kFloat32) {
+          scalar_tasks_.multiply_adds += work.multiply_adds;
+        } else {
+          tensor_tasks_.multiply_adds += work.multiply_adds;
+          tensor_tasks_.bytes += work.bytes;
+        }
+        return absl::OkStatus();
       }
-      return absl::OkStatus();
     }
     if (plain && c.rows >= kLeastTallRows && c.cols <= kMostTallCols &&
         a.cols >= kLeastTallInner && a.cols % 16 == 0 && a.stride % 2 == 0) {
