@@ -35,12 +35,22 @@ absl::Status CudaBackend::MultiplyBf16(const char* name, bool transpose_a,
   };
   // cuBLAS reads matrices by columns: c transposed is op(b)^T op(a)^T.
   const float alpha = 1;
+  const cublasOperation_t op_a = transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasOperation_t op_b = transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const int64_t leading_c = std::max(stride, n);
+  // What was measured of single products was measured with this call.
+  if (batch.count == 1) {
+    RETURN_IF_CUBLAS_ERROR(cublasGemmEx_64(
+        cublas_, op_b, op_a, n, m, k, &alpha, b.data, CUDA_R_16BF, leading(b),
+        a.data, CUDA_R_16BF, leading(a), &beta, c, type, leading_c,
+        CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+    return absl::OkStatus();
+  }
   RETURN_IF_CUBLAS_ERROR(cublasGemmStridedBatchedEx_64(
-      cublas_, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
-      transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, n, m, k, &alpha, b.data,
-      CUDA_R_16BF, leading(b), batch.b_step, a.data, CUDA_R_16BF, leading(a),
-      batch.a_step, &beta, c, type, std::max(stride, n), batch.c_step,
-      batch.count, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+      cublas_, op_b, op_a, n, m, k, &alpha, b.data, CUDA_R_16BF, leading(b),
+      batch.b_step, a.data, CUDA_R_16BF, leading(a), batch.a_step, &beta, c,
+      type, leading_c, batch.c_step, batch.count, CUBLAS_COMPUTE_32F,
+      CUBLAS_GEMM_DEFAULT));
   return absl::OkStatus();
 }
 
