@@ -68,10 +68,13 @@ TEST(StepPredictionTest, TimeAndMemoryFallWithTheRanks) {
     const StepPrediction now = Predict(WithRanksTimes(SixEncoder(), factor));
     EXPECT_LT(now.seconds(), before.seconds()) << factor;
     EXPECT_LT(now.multiply_adds(), before.multiply_adds()) << factor;
-    EXPECT_LT(now.activation_bytes, before.activation_bytes) << factor;
+    // Below some rank the residual stream alone decides, but for some bytes.
+    EXPECT_LT(now.activation_bytes, 1.01 * before.activation_bytes) << factor;
     EXPECT_LT(now.parameter_bytes, before.parameter_bytes) << factor;
     before = now;
   }
+  EXPECT_LT(before.activation_bytes,
+            0.9 * Predict(SixEncoder()).activation_bytes);
 }
 
 TEST(StepPredictionTest, BlocksOfGradientsTakeLessMemoryForTheSameWork) {
