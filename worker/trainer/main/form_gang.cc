@@ -3,7 +3,10 @@
 
 #include <openssl/rand.h>
 
+#include <algorithm>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -39,30 +42,47 @@ constexpr char kVersion[] = "3";
 // alone.
 constexpr char kGangKey[] = "gang-key";
 
-// The entry of member `rank` under `key`.
-absl::StatusOr<std::string> AwaitEntry(const std::string& key, int rank,
-                                       const std::atomic<bool>& stop,
-                                       collective::FileRendezvous* rendezvous) {
-  const absl::Time limit = SteadyNow() + kArrival;
-  while (true) {
-    absl::StatusOr<std::string> value = rendezvous->Get(key, kStopInterval);
-    if (!absl::IsDeadlineExceeded(value.status())) return value;
-    if (stop.load()) {
-      return absl::CancelledError(
-          absl::StrCat("stopped while member ", rank, " was awaited"));
-    }
-    if (SteadyNow() >= limit) return value;
-  }
-}
+// A rendezvous whose waits end with Cancelled soon after `stop`: another member
+// may have ended before it wrote what it is waited for.
+class StoppableRendezvous : public collective::Rendezvous {
+ public:
+  // `stop` outlives this.
+  StoppableRendezvous(collective::FileRendezvous folder,
+                      const std::atomic<bool>& stop)
+      : folder_(std::move(folder)), stop_(stop) {}
 
-absl::Status AwaitAll(const TrainerTask& task, const std::atomic<bool>& stop,
-                      collective::FileRendezvous* rendezvous) {
+  absl::Status Set(std::string_view key, std::string_view value) override {
+    return folder_.Set(key, value);
+  }
+  absl::StatusOr<std::string> Get(std::string_view key,
+                                  absl::Duration timeout) override {
+    const absl::Time limit = SteadyNow() + timeout;
+    while (true) {
+      const absl::Duration left =
+          std::max(limit - SteadyNow(), absl::ZeroDuration());
+      absl::StatusOr<std::string> value =
+          folder_.Get(key, std::min(left, kStopInterval));
+      if (!absl::IsDeadlineExceeded(value.status())) return value;
+      if (stop_.load()) {
+        return absl::CancelledError(absl::StrCat(
+            "stopped while \"", std::string(key), "\" was awaited"));
+      }
+      if (left <= kStopInterval) return value;
+    }
+  }
+
+ private:
+  collective::FileRendezvous folder_;
+  const std::atomic<bool>& stop_;
+};
+
+absl::Status AwaitAll(const TrainerTask& task,
+                      collective::Rendezvous* rendezvous) {
   RETURN_IF_ERROR(
       rendezvous->Set(absl::StrCat("here-", task.rank()), kVersion));
   for (int rank = 0; rank < task.world_size(); ++rank) {
-    ASSIGN_OR_RETURN(
-        const std::string version,
-        AwaitEntry(absl::StrCat("here-", rank), rank, stop, rendezvous));
+    ASSIGN_OR_RETURN(const std::string version,
+                     rendezvous->Get(absl::StrCat("here-", rank), kArrival));
     if (version == kVersion) continue;
     return absl::UnavailableError(absl::StrCat(
         "member ", rank, " runs another version of comera-trainer (gangs of ",
@@ -74,8 +94,7 @@ absl::Status AwaitAll(const TrainerTask& task, const std::atomic<bool>& stop,
 
 // The key of this attempt's gang, which member 0 makes.
 absl::StatusOr<std::string> GangKey(const TrainerTask& task,
-                                    const std::atomic<bool>& stop,
-                                    collective::FileRendezvous* rendezvous) {
+                                    collective::Rendezvous* rendezvous) {
   if (task.rank() == 0) {
     std::string key(collective::GangTls::kKeyBytes, '\0');
     if (RAND_bytes(reinterpret_cast<unsigned char*>(key.data()),
@@ -86,8 +105,7 @@ absl::StatusOr<std::string> GangKey(const TrainerTask& task,
     RETURN_IF_ERROR(rendezvous->Set(kGangKey, key));
     return key;
   }
-  ASSIGN_OR_RETURN(const std::string key,
-                   AwaitEntry(kGangKey, /*rank=*/0, stop, rendezvous));
+  ASSIGN_OR_RETURN(const std::string key, rendezvous->Get(kGangKey, kArrival));
   if (key.size() != collective::GangTls::kKeyBytes) {
     return absl::UnavailableError(absl::StrCat(
         "rendezvous key \"", kGangKey, "\" holds ", key.size(),
@@ -99,15 +117,14 @@ absl::StatusOr<std::string> GangKey(const TrainerTask& task,
 // Connections that leave the machine are TLS; on one machine, loopback is as
 // safe as the memory that the members share.
 absl::StatusOr<std::unique_ptr<collective::Communicator>> FormOnCpus(
-    const TrainerTask& task, const std::atomic<bool>& stop,
-    collective::FileRendezvous* rendezvous) {
+    const TrainerTask& task, collective::Rendezvous* rendezvous) {
   collective::GlooOptions options;
   options.rank = task.rank();
   options.world_size = task.world_size();
   options.timeout = kCollective;
   if (!task.host().empty()) {
     options.host = task.host();
-    ASSIGN_OR_RETURN(std::string key, GangKey(task, stop, rendezvous));
+    ASSIGN_OR_RETURN(std::string key, GangKey(task, rendezvous));
     options.tls = collective::GangTls{std::move(key)};
   }
   return collective::CreateGlooCommunicator(options, rendezvous);
@@ -118,16 +135,15 @@ absl::StatusOr<std::unique_ptr<collective::Communicator>> FormOnCpus(
 // meet over TLS first; what NCCL itself listens on and sends is protected by
 // the network alone (docs/deployment.md).
 absl::Status ProveMembership(const TrainerTask& task,
-                             const std::atomic<bool>& stop,
-                             collective::FileRendezvous* rendezvous) {
+                             collective::Rendezvous* rendezvous) {
   if (task.host().empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const auto members, FormOnCpus(task, stop, rendezvous));
+  ASSIGN_OR_RETURN(const auto members, FormOnCpus(task, rendezvous));
   return members->Barrier();
 }
 
 absl::StatusOr<std::unique_ptr<collective::Communicator>> FormOnGpus(
     const TrainerTask& task, const kernels::Backend& backend,
-    collective::FileRendezvous rendezvous) {
+    std::shared_ptr<collective::Rendezvous> rendezvous) {
 #if COMERA_CUDA
   collective::NcclOptions options;
   options.rank = task.rank();
@@ -138,9 +154,7 @@ absl::StatusOr<std::unique_ptr<collective::Communicator>> FormOnGpus(
   // Only gradients are reduced on the device.
   options.compress = task.spec().training().compress_gradients();
   options.exact_tail = ModelPlan::kTailFloats;
-  return collective::CreateNcclCommunicator(
-      options,
-      std::make_shared<collective::FileRendezvous>(std::move(rendezvous)));
+  return collective::CreateNcclCommunicator(options, std::move(rendezvous));
 #else
   return absl::FailedPreconditionError(
       "resources.device: this comera-trainer was built without CUDA "
@@ -156,14 +170,16 @@ absl::StatusOr<std::unique_ptr<collective::Communicator>> FormGang(
   if (task.world_size() == 1) {
     return std::unique_ptr<collective::Communicator>();
   }
-  ASSIGN_OR_RETURN(collective::FileRendezvous rendezvous,
+  ASSIGN_OR_RETURN(collective::FileRendezvous folder,
                    collective::FileRendezvous::Open(task.rendezvous_dir()));
-  RETURN_IF_ERROR(AwaitAll(task, stop, &rendezvous));
+  const auto rendezvous =
+      std::make_shared<StoppableRendezvous>(std::move(folder), stop);
+  RETURN_IF_ERROR(AwaitAll(task, rendezvous.get()));
   if (task.device() == v1::ResourceSpec::GPU) {
-    RETURN_IF_ERROR(ProveMembership(task, stop, &rendezvous));
-    return FormOnGpus(task, backend, std::move(rendezvous));
+    RETURN_IF_ERROR(ProveMembership(task, rendezvous.get()));
+    return FormOnGpus(task, backend, rendezvous);
   }
-  return FormOnCpus(task, stop, &rendezvous);
+  return FormOnCpus(task, rendezvous.get());
 }
 
 }  // namespace comera::trainer

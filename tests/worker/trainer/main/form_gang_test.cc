@@ -3,6 +3,7 @@
 #include "worker/trainer/main/form_gang.h"
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <optional>
@@ -52,6 +53,7 @@ class Meeting {
         backend_(kernels::CreateCpuBackend({})) {}
 
   FileRendezvous& rendezvous() { return rendezvous_; }
+  void Stop() { stop_ = true; }
 
   TrainerTask Task(int rank, const std::string& host) const {
     TrainerTask task;
@@ -107,7 +109,7 @@ class Meeting {
   const std::string folder_;
   FileRendezvous rendezvous_;
   const std::unique_ptr<kernels::Backend> backend_;
-  const std::atomic<bool> stop_{false};
+  std::atomic<bool> stop_{false};
 };
 
 TEST(FormGangTest, AcrossMachinesNobodyJoinsInPlainText) {
@@ -168,6 +170,22 @@ TEST(FormGangTest, AKeyOfAnotherLengthIsNone) {
   EXPECT_THAT(member.get().status,
               StatusIs(absl::StatusCode::kUnavailable,
                        HasSubstr("5 bytes, not the 32 of a key")));
+}
+
+// The other member came and ended before it told its address: without the stop
+// this one would wait for two minutes.
+TEST(FormGangTest, AStopEndsTheWaitForTheAddressOfAMemberThatEnded) {
+  for (const char* host : {"", kHost}) {
+    SCOPED_TRACE(host);
+    Meeting meeting;
+    auto member = meeting.Form(meeting.Task(0, host));
+    meeting.SayHere(1);
+    ASSERT_OK(meeting.rendezvous().Get("gloo-rank_0", kBound));
+    meeting.Stop();
+    ASSERT_EQ(member.wait_for(std::chrono::seconds(30)),
+              std::future_status::ready);
+    EXPECT_THAT(member.get().status, StatusIs(absl::StatusCode::kCancelled));
+  }
 }
 
 TEST(FormGangTest, OnOneMachineMembersMeetInPlainText) {
