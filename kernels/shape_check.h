@@ -17,7 +17,8 @@ absl::Status CheckMatrix(const char* op, const char* name, ConstMatrix m,
 // A readable matrix of any shape.
 absl::Status CheckMatrix(const char* op, const char* name, ConstMatrix m);
 // A matrix of the same shape, for checks that do not look at its elements.
-inline ConstMatrix ShapeOf(ConstBf16Matrix m) {
+template <typename T>
+ConstMatrix ShapeOf(const MatrixView<T>& m) {
   return ConstMatrix(reinterpret_cast<const float*>(m.data), m.rows, m.cols,
                      m.stride);
 }

@@ -117,13 +117,20 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
                     a.out.data + first * a.out.stride + column, a.out.stride);
 }
 
-// The operands have been checked, and none is empty.
 template <typename T>
-absl::Status Attend(cudaStream_t stream, CudaPrecision precision,
-                    const AttentionShape& s, const DropoutKey& key,
-                    ConstIndices offsets, MatrixView<const T> q,
-                    MatrixView<const T> k, MatrixView<const T> v,
-                    float* log_sum, MatrixView<T> out) {
+absl::Status Attend(const char* op, cudaStream_t stream,
+                    CudaPrecision precision, const AttentionShape& s,
+                    const DropoutKey& key, ConstIndices offsets,
+                    MatrixView<const T> q, MatrixView<const T> k,
+                    MatrixView<const T> v, float* log_sum, MatrixView<T> out,
+                    const void* workspace) {
+  RETURN_IF_ERROR(CheckAttentionOperands(
+      op, s, key, offsets, {{"q", ShapeOf(q)}, {"out", ShapeOf(out)}},
+      {{"k", ShapeOf(k)}, {"v", ShapeOf(v)}}, log_sum, workspace));
+  RETURN_IF_ERROR(CheckAttentionWidth(op, "head width", s.head_width));
+  if (s.tokens == 0 || s.heads == 0 || s.head_width == 0) {
+    return absl::OkStatus();
+  }
   Arguments<T> a;
   a.blocks = {offsets.data, static_cast<int>(BlocksPerSequence(s, kQueries)),
               kQueries};
@@ -142,7 +149,7 @@ absl::Status Attend(cudaStream_t stream, CudaPrecision precision,
   return WithOperands<T>(
       precision, s.head_width, [&](auto precision, auto width) {
         const int64_t rows = kQueries + 2 * kKeys<precision(), width()>;
-        return Launch("Attention",
+        return Launch(op,
                       {grid, dim3(32 * kWarps),
                        RowsBytes<precision(), width()>(rows), stream},
                       s.causal
@@ -159,16 +166,8 @@ absl::Status CudaBackend::Attention(const AttentionShape& s,
                                     ConstMatrix q, ConstMatrix k, ConstMatrix v,
                                     float* log_sum, Matrix out,
                                     void* workspace) {
-  constexpr char kOp[] = "Attention";
-  RETURN_IF_ERROR(
-      CheckAttentionOperands(kOp, s, key, offsets, {{"q", q}, {"out", out}},
-                             {{"k", k}, {"v", v}}, log_sum, workspace));
-  RETURN_IF_ERROR(CheckAttentionWidth(kOp, "head width", s.head_width));
-  if (s.tokens == 0 || s.heads == 0 || s.head_width == 0) {
-    return absl::OkStatus();
-  }
-  return Attend<float>(stream_, options_.precision, s, key, offsets, q, k, v,
-                       log_sum, out);
+  return Attend<float>("Attention", stream_, options_.precision, s, key,
+                       offsets, q, k, v, log_sum, out, workspace);
 }
 
 absl::Status CudaBackend::AttentionBf16(const AttentionShape& s,
@@ -177,16 +176,8 @@ absl::Status CudaBackend::AttentionBf16(const AttentionShape& s,
                                         ConstBf16Matrix k, ConstBf16Matrix v,
                                         float* log_sum, Bf16Matrix out,
                                         void* workspace) {
-  constexpr char kOp[] = "AttentionBf16";
-  RETURN_IF_ERROR(CheckAttentionOperands(
-      kOp, s, key, offsets, {{"q", ShapeOf(q)}, {"out", ShapeOf(out)}},
-      {{"k", ShapeOf(k)}, {"v", ShapeOf(v)}}, log_sum, workspace));
-  RETURN_IF_ERROR(CheckAttentionWidth(kOp, "head width", s.head_width));
-  if (s.tokens == 0 || s.heads == 0 || s.head_width == 0) {
-    return absl::OkStatus();
-  }
-  return Attend<uint16_t>(stream_, options_.precision, s, key, offsets, q, k, v,
-                          log_sum, out);
+  return Attend<uint16_t>("AttentionBf16", stream_, options_.precision, s, key,
+                          offsets, q, k, v, log_sum, out, workspace);
 }
 
 }  // namespace comera::kernels

@@ -209,11 +209,26 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
                     a.grad_v.stride);
 }
 
-// Launches both kernels with arguments that have their matrices and pointers.
+// `a` has the matrices and pointers of the call.
 template <typename T>
-absl::Status Backward(cudaStream_t stream, CudaPrecision precision,
-                      const AttentionShape& s, const DropoutKey& key,
-                      ConstIndices offsets, Arguments<T> a) {
+absl::Status Backward(const char* op, cudaStream_t stream,
+                      CudaPrecision precision, const AttentionShape& s,
+                      const DropoutKey& key, ConstIndices offsets,
+                      Arguments<T> a) {
+  RETURN_IF_ERROR(CheckAttentionOperands(op, s, key, offsets,
+                                         {{"q", ShapeOf(a.q)},
+                                          {"out", ShapeOf(a.out)},
+                                          {"grad_out", ShapeOf(a.grad_out)},
+                                          {"grad_q", ShapeOf(a.grad_q)}},
+                                         {{"k", ShapeOf(a.k)},
+                                          {"v", ShapeOf(a.v)},
+                                          {"grad_k", ShapeOf(a.grad_k)},
+                                          {"grad_v", ShapeOf(a.grad_v)}},
+                                         a.log_sum, a.delta));
+  RETURN_IF_ERROR(CheckAttentionWidth(op, "head width", s.head_width));
+  if (s.tokens == 0 || s.heads == 0 || s.head_width == 0) {
+    return absl::OkStatus();
+  }
   a.blocks = {offsets.data, static_cast<int>(BlocksPerSequence(s, kRows)),
               kRows};
   a.dropout = MakeDeviceDropout(key);
@@ -260,29 +275,20 @@ absl::Status CudaBackend::AttentionBackward(
     ConstMatrix q, ConstMatrix k, ConstMatrix v, const float* log_sum,
     ConstMatrix out, ConstMatrix grad_out, Matrix grad_q, Matrix grad_k,
     Matrix grad_v, void* workspace) {
-  constexpr char kOp[] = "AttentionBackward";
-  RETURN_IF_ERROR(CheckAttentionOperands(
-      kOp, s, key, offsets,
-      {{"q", q}, {"out", out}, {"grad_out", grad_out}, {"grad_q", grad_q}},
-      {{"k", k}, {"v", v}, {"grad_k", grad_k}, {"grad_v", grad_v}}, log_sum,
-      workspace));
-  RETURN_IF_ERROR(CheckAttentionWidth(kOp, "head width", s.head_width));
-  if (s.tokens == 0 || s.heads == 0 || s.head_width == 0) {
-    return absl::OkStatus();
-  }
-
-  Arguments<float> a;
-  a.q = q;
-  a.k = k;
-  a.v = v;
-  a.out = out;
-  a.grad_out = grad_out;
-  a.grad_q = grad_q;
-  a.grad_k = grad_k;
-  a.grad_v = grad_v;
-  a.log_sum = log_sum;
-  a.delta = static_cast<float*>(workspace);
-  return Backward(stream_, options_.precision, s, key, offsets, a);
+  return Backward<float>("AttentionBackward", stream_, options_.precision, s,
+                         key, offsets,
+                         {{},
+                          {},
+                          q,
+                          k,
+                          v,
+                          out,
+                          grad_out,
+                          grad_q,
+                          grad_k,
+                          grad_v,
+                          log_sum,
+                          static_cast<float*>(workspace)});
 }
 
 absl::Status CudaBackend::AttentionBackwardBf16(
@@ -290,33 +296,20 @@ absl::Status CudaBackend::AttentionBackwardBf16(
     ConstBf16Matrix q, ConstBf16Matrix k, ConstBf16Matrix v,
     const float* log_sum, ConstBf16Matrix out, ConstBf16Matrix grad_out,
     Bf16Matrix grad_q, Bf16Matrix grad_k, Bf16Matrix grad_v, void* workspace) {
-  constexpr char kOp[] = "AttentionBackwardBf16";
-  RETURN_IF_ERROR(CheckAttentionOperands(kOp, s, key, offsets,
-                                         {{"q", ShapeOf(q)},
-                                          {"out", ShapeOf(out)},
-                                          {"grad_out", ShapeOf(grad_out)},
-                                          {"grad_q", ShapeOf(grad_q)}},
-                                         {{"k", ShapeOf(k)},
-                                          {"v", ShapeOf(v)},
-                                          {"grad_k", ShapeOf(grad_k)},
-                                          {"grad_v", ShapeOf(grad_v)}},
-                                         log_sum, workspace));
-  RETURN_IF_ERROR(CheckAttentionWidth(kOp, "head width", s.head_width));
-  if (s.tokens == 0 || s.heads == 0 || s.head_width == 0) {
-    return absl::OkStatus();
-  }
-  Arguments<uint16_t> a;
-  a.q = q;
-  a.k = k;
-  a.v = v;
-  a.out = out;
-  a.grad_out = grad_out;
-  a.grad_q = grad_q;
-  a.grad_k = grad_k;
-  a.grad_v = grad_v;
-  a.log_sum = log_sum;
-  a.delta = static_cast<float*>(workspace);
-  return Backward(stream_, options_.precision, s, key, offsets, a);
+  return Backward<uint16_t>("AttentionBackwardBf16", stream_,
+                            options_.precision, s, key, offsets,
+                            {{},
+                             {},
+                             q,
+                             k,
+                             v,
+                             out,
+                             grad_out,
+                             grad_q,
+                             grad_k,
+                             grad_v,
+                             log_sum,
+                             static_cast<float*>(workspace)});
 }
 
 }  // namespace comera::kernels

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iostream>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "common/status_matchers.h"
 #include "gtest/gtest.h"
@@ -73,10 +75,13 @@ TEST(LaunchTraceTest, StepsArePredictedToTakeNoLonger) {
   };
   for (const Prediction& step :
        {Prediction{"six_encoder", 1, 1.6}, Prediction{"six_encoder", 32, 3.5},
-        Prediction{"six_encoder", 64, 5.6},
-        Prediction{"six_encoder", 128, 9.6},
+        Prediction{"six_encoder", 64, 5.6}, Prediction{"six_encoder", 128, 9.6},
         Prediction{"codebert_large", 64, 34.5}}) {
     const LaunchTrace trace = Trace(step.model, step.batch);
+    std::cout << absl::StrFormat(
+        "%s, batch %d: predicted %.2f ms, %d launches, activations %.1f MiB\n",
+        step.model, step.batch, 1e3 * trace.predicted_seconds, trace.launches(),
+        static_cast<double>(trace.activation_bytes) / (1 << 20));
     EXPECT_LE(1e3 * trace.predicted_seconds, step.milliseconds)
         << step.model << " " << step.batch;
     // Nothing is left out.
