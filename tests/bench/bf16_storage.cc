@@ -11,17 +11,14 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_format.h"
 #include "common/status_macros.h"
-#include "kernels/arena.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/bench/bench_job.h"
+#include "tests/bench/plain_training.h"
 #include "tests/fakes/bf16_backend.h"
 #include "worker/trainer/data/open_training_data.h"
 #include "worker/trainer/model/config/model_config.h"
-#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/optimizer/learning_rate.h"
-#include "worker/trainer/optimizer/make_optimizer.h"
-#include "worker/trainer/planning/model_plan.h"
 
 namespace comera::bench {
 namespace {
@@ -34,7 +31,7 @@ struct Flags {
   int threads = 0;
 };
 
-// The losses of all steps, without clipping or an objective beside the loss.
+// The losses of all steps.
 absl::StatusOr<std::vector<double>> Train(const v1::JobSpec& spec, bool bf16,
                                           const Flags& flags) {
   const auto cpu = kernels::CreateCpuBackend({flags.threads, 0});
@@ -46,42 +43,19 @@ absl::StatusOr<std::vector<double>> Train(const v1::JobSpec& spec, bool bf16,
   if (bf16) {
     config.machine = kernels::TypicalGpu(kernels::GpuProducts::kBf16);
   }
-  const int64_t batch_size = spec.training().batch_size();
-  ASSIGN_OR_RETURN(const auto plan,
-                   trainer::ModelPlan::Create(config, batch_size,
-                                              trainer::CreateModel, backend));
-  trainer::Model& model = plan->model();
-  std::vector<float> initial(plan->size());
-  model.Initialise(spec.training().seed(), initial.data());
-  RETURN_IF_ERROR(plan->Upload(initial, plan->parameters()));
-  ASSIGN_OR_RETURN(
-      const auto optimizer,
-      trainer::MakeOptimizer(spec, config, model.layout(), backend));
-  kernels::Arena arena(backend);
-  const auto state = arena.Reserve("step state", sizeof(kernels::StepState));
-  RETURN_IF_ERROR(arena.Commit());
-
+  ASSIGN_OR_RETURN(const auto training,
+                   PlainTraining::Create(spec, config, backend));
   std::vector<double> losses;
   for (int64_t step = 0; step < flags.steps; ++step) {
     trainer::Batch batch;
-    RETURN_IF_ERROR(data->TrainBatch(step, batch_size, 0, 1, &batch));
-    RETURN_IF_ERROR(backend->Fill(plan->reduced(), 0));
-    RETURN_IF_ERROR(model.Forward(
-        batch, plan->parameters().data, /*train=*/true,
-        static_cast<const kernels::StepState*>(arena.Address(state))));
-    ASSIGN_OR_RETURN(const trainer::LossTotals totals, model.ReadLoss());
-    losses.push_back(totals.loss_sum / totals.labels);
     RETURN_IF_ERROR(
-        model.Backward(plan->parameters().data, plan->gradients().data));
-    RETURN_IF_ERROR(backend->Scale(static_cast<float>(1 / totals.labels),
-                                   plan->gradients()));
-    RETURN_IF_ERROR(
-        optimizer
-            ->Step(
-                step + 1,
-                trainer::LearningRateScale(spec.optimizer(), flags.steps, step),
-                plan->parameters(), plan->gradients(), plan->optimizer_state())
-            .status());
+        data->TrainBatch(step, spec.training().batch_size(), 0, 1, &batch));
+    ASSIGN_OR_RETURN(const double loss,
+                     training->Step(step,
+                                    trainer::LearningRateScale(
+                                        spec.optimizer(), flags.steps, step),
+                                    batch));
+    losses.push_back(loss);
     if ((step + 1) % flags.report_every == 0) {
       std::cerr << (bf16 ? "bfloat16" : "float32") << " step " << step + 1
                 << "\n";

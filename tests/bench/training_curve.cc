@@ -14,16 +14,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
-#include "kernels/arena.h"
-#include "kernels/backend.h"
 #include "nlohmann/json.hpp"
 #include "tests/bench/bench_job.h"
+#include "tests/bench/plain_training.h"
 #include "worker/trainer/data/open_training_data.h"
 #include "worker/trainer/model/config/model_config.h"
-#include "worker/trainer/model/create_model.h"
 #include "worker/trainer/optimizer/learning_rate.h"
-#include "worker/trainer/optimizer/make_optimizer.h"
-#include "worker/trainer/planning/model_plan.h"
 #include "worker/trainer/process/make_backend.h"
 
 namespace comera::bench {
@@ -83,21 +79,10 @@ absl::Status Run(const Flags& flags) {
   ASSIGN_OR_RETURN(const trainer::ModelConfig config,
                    trainer::MakeModelConfig(spec, data->vocabulary_size()));
   const int64_t batch_size = spec.training().batch_size();
-  ASSIGN_OR_RETURN(const auto plan, trainer::ModelPlan::Create(
-                                        config, batch_size,
-                                        trainer::CreateModel, backend.get()));
-  trainer::Model& model = plan->model();
-  std::vector<float> initial(plan->size());
-  model.Initialise(spec.training().seed(), initial.data());
-  RETURN_IF_ERROR(WriteParameters(model.layout(), initial,
+  ASSIGN_OR_RETURN(const auto training,
+                   PlainTraining::Create(spec, config, backend.get()));
+  RETURN_IF_ERROR(WriteParameters(training->layout(), training->initial(),
                                   flags.out + "/start.safetensors"));
-  RETURN_IF_ERROR(plan->Upload(initial, plan->parameters()));
-  ASSIGN_OR_RETURN(
-      const auto optimizer,
-      trainer::MakeOptimizer(spec, config, model.layout(), backend.get()));
-  kernels::Arena arena(backend.get());
-  const auto state = arena.Reserve("step state", sizeof(kernels::StepState));
-  RETURN_IF_ERROR(arena.Commit());
 
   Batches batches;
   std::vector<double> losses, rates;
@@ -105,22 +90,11 @@ absl::Status Run(const Flags& flags) {
     trainer::Batch batch;
     RETURN_IF_ERROR(data->TrainBatch(step, batch_size, 0, 1, &batch));
     RETURN_IF_ERROR(batches.Add(batch));
-    RETURN_IF_ERROR(backend->Fill(plan->reduced(), 0));
-    RETURN_IF_ERROR(model.Forward(
-        batch, plan->parameters().data, /*train=*/true,
-        static_cast<const kernels::StepState*>(arena.Address(state))));
-    ASSIGN_OR_RETURN(const trainer::LossTotals totals, model.ReadLoss());
-    losses.push_back(totals.loss_sum / totals.labels);
-    RETURN_IF_ERROR(
-        model.Backward(plan->parameters().data, plan->gradients().data));
-    RETURN_IF_ERROR(backend->Scale(static_cast<float>(1 / totals.labels),
-                                   plan->gradients()));
     rates.push_back(
         trainer::LearningRateScale(spec.optimizer(), flags.steps, step));
-    RETURN_IF_ERROR(optimizer
-                        ->Step(step + 1, rates.back(), plan->parameters(),
-                               plan->gradients(), plan->optimizer_state())
-                        .status());
+    ASSIGN_OR_RETURN(const double loss,
+                     training->Step(step, rates.back(), batch));
+    losses.push_back(loss);
   }
   Safetensors file;
   const std::vector<int64_t> shape = {flags.steps, batch_size, config.length};
