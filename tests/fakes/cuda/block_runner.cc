@@ -76,16 +76,15 @@ bool BlockRunner::Run(const GridShape& shape,
   lanes_.resize(32);
   gridDim = shape.grid;
   blockDim = shape.block;
-  std::vector<int> blocks(shape.grid.x);
-  for (unsigned z = 0; z < shape.grid.z; ++z) {
-    for (unsigned y = 0; y < shape.grid.y; ++y) {
-      Order(blocks);
-      for (const int x : blocks) {
-        blockIdx = {static_cast<unsigned>(x), y, z};
-        RunBlock();
-        if (trapped_) return false;
-      }
-    }
+  // All blocks of the grid: those of the last y or z need not come last.
+  std::vector<int> blocks(size_t{shape.grid.x} * shape.grid.y * shape.grid.z);
+  Order(blocks);
+  for (const int block : blocks) {
+    const unsigned at = static_cast<unsigned>(block);
+    const unsigned row = at / shape.grid.x;
+    blockIdx = {at % shape.grid.x, row % shape.grid.y, row / shape.grid.y};
+    RunBlock();
+    if (trapped_) return false;
   }
   return true;
 }
