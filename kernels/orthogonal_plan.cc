@@ -13,14 +13,15 @@ int64_t Work(const OrthogonalTask& task) { return task.size() * task.wide; }
 
 }  // namespace
 
-OrthogonalPlan PlanOrthogonalStep(
-    absl::Span<const OrthogonalSegment> segments) {
+OrthogonalPlan PlanOrthogonalStep(absl::Span<const OrthogonalSegment> segments,
+                                  int64_t lanes) {
   OrthogonalPlan plan;
   for (const OrthogonalSegment& segment : segments) {
     OrthogonalTask task;
     task.segment = segment;
     task.tall = std::max(segment.rows, segment.cols);
     task.wide = std::min(segment.rows, segment.cols);
+    task.stride = (task.wide + lanes - 1) / lanes * lanes;
     (Work(task) >= kLargeWork ? plan.large : plan.small).push_back(task);
   }
   std::stable_sort(plan.small.begin(), plan.small.end(),

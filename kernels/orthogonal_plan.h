@@ -29,12 +29,15 @@ struct NewtonSchulz {
 struct OrthogonalTask {
   OrthogonalSegment segment;
   int64_t tall = 0, wide = 0;
+  // Floats from one row of T, A and its polynomial to the next. Columns from
+  // `wide` on are 0.
+  int64_t stride = 0;
   // Place in the workspace, in floats: T, the next T, A and its polynomial.
   int64_t offset = 0;
 
   bool transposed() const { return segment.rows < segment.cols; }
   int64_t size() const { return tall * wide; }
-  int64_t floats() const { return 2 * wide * (tall + wide); }
+  int64_t floats() const { return 2 * stride * (tall + wide); }
 };
 
 struct OrthogonalPlan {
@@ -45,7 +48,9 @@ struct OrthogonalPlan {
   int64_t floats = 0;  // size of the workspace
 };
 
-OrthogonalPlan PlanOrthogonalStep(absl::Span<const OrthogonalSegment> segments);
+// Strides are multiples of `lanes`.
+OrthogonalPlan PlanOrthogonalStep(absl::Span<const OrthogonalSegment> segments,
+                                  int64_t lanes = 1);
 
 }  // namespace comera::kernels
 

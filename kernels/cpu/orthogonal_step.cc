@@ -15,6 +15,10 @@
 namespace comera::kernels {
 namespace {
 
+// Rows of matrices begin at multiples of so many floats: a whole vector, and
+// half of SmallGemm's widest block of columns.
+constexpr int64_t kLanes = 16;
+
 COMERA_CLONES
 void UpdateMomentum(float momentum, const float* __restrict g,
                     float* __restrict m, float* __restrict u, int64_t n) {
@@ -34,9 +38,28 @@ void Move(float rate, float decay, const float* __restrict u,
   for (int64_t i = 0; i < n; ++i) w[i] -= rate * u[i] + decay * w[i];
 }
 
-void Transpose(const float* from, int64_t rows, int64_t cols, float* to) {
+// to (cols, rows) = from^T.
+void Transpose(const float* from, int64_t rows, int64_t cols,
+               int64_t from_stride, float* to, int64_t to_stride) {
+  // A tile's lines of both matrices stay in the cache.
+  constexpr int64_t kTile = 16;
+  for (int64_t i = 0; i < rows; i += kTile) {
+    const int64_t last_row = std::min(i + kTile, rows);
+    for (int64_t j = 0; j < cols; j += kTile) {
+      const int64_t last_col = std::min(j + kTile, cols);
+      for (int64_t r = i; r < last_row; ++r) {
+        for (int64_t c = j; c < last_col; ++c) {
+          to[c * to_stride + r] = from[r * from_stride + c];
+        }
+      }
+    }
+  }
+}
+
+void CopyRows(const float* from, int64_t rows, int64_t cols,
+              int64_t from_stride, float* to, int64_t to_stride) {
   for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t j = 0; j < cols; ++j) to[j * rows + i] = from[i * cols + j];
+    std::copy_n(from + i * from_stride, cols, to + i * to_stride);
   }
 }
 
@@ -52,9 +75,20 @@ void Multiply(int threads, const SmallGemmShape& shape, float alpha,
                  });
 }
 
+// The same partial sums on every processor.
+COMERA_CLONES
 double Norm(const float* x, int64_t n) {
+  double sums[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int64_t j = 0; j < kLanes; ++j) {
+      const double value = x[i + j];
+      sums[j] += value * value;
+    }
+  }
   double sum = 0;
-  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]) * x[i];
+  for (; i < n; ++i) sum += static_cast<double>(x[i]) * x[i];
+  for (const double part : sums) sum += part;
   return std::sqrt(sum);
 }
 
@@ -67,35 +101,42 @@ void Normalise(float* x, int64_t n) {
 void Run(int threads, const OrthogonalRule& rule, float rate_scale,
          const OrthogonalTask& task, float* t, float* w, const float* g,
          float* m) {
-  const int64_t n = task.tall, k = task.wide, size = task.size();
-  float* next = t + size;
-  float* gram = next + size;
-  float* polynomial = gram + k * k;
-  float* u = task.transposed() ? next : t;
-  UpdateMomentum(rule.momentum, g, m, u, size);
-  if (task.transposed()) Transpose(next, k, n, t);
-  Normalise(t, size);
+  const int64_t n = task.tall, k = task.wide, stride = task.stride;
+  const int64_t size = task.size();
+  float* next = t + n * stride;
+  float* gram = next + n * stride;
+  float* polynomial = gram + k * stride;
+  UpdateMomentum(rule.momentum, g, m, next, size);
+  std::fill_n(t, n * stride, 0.0f);
+  if (task.transposed()) {
+    Transpose(next, k, n, n, t, stride);
+  } else {
+    CopyRows(next, n, k, k, t, stride);
+  }
+  Normalise(t, n * stride);
   for (int i = 0; i < NewtonSchulz::kIterations; ++i) {
-    Multiply(threads, {k, k, n, 1, k, k, k}, 1, t, t, 0, gram);
-    std::copy_n(gram, k * k, polynomial);
-    Multiply(threads, {k, k, k, k, 1, k, k}, NewtonSchulz::kC, gram, gram,
-             NewtonSchulz::kB, polynomial);
-    std::copy_n(t, size, next);
-    Multiply(threads, {n, k, k, k, 1, k, k}, 1, t, polynomial, NewtonSchulz::kA,
-             next);
+    Multiply(threads, {k, stride, n, 1, stride, stride, stride}, 1, t, t, 0,
+             gram);
+    std::copy_n(gram, k * stride, polynomial);
+    Multiply(threads, {k, stride, k, stride, 1, stride, stride},
+             NewtonSchulz::kC, gram, gram, NewtonSchulz::kB, polynomial);
+    std::copy_n(t, n * stride, next);
+    Multiply(threads, {n, stride, k, stride, 1, stride, stride}, 1, t,
+             polynomial, NewtonSchulz::kA, next);
     std::swap(t, next);
   }
   if (task.transposed()) {
-    Transpose(t, n, k, next);
-    std::swap(t, next);
+    Transpose(t, n, k, stride, next, n);
+  } else {
+    CopyRows(t, n, k, stride, next, k);
   }
   const float rate = task.segment.learning_rate * rate_scale;
   const double scale =
       task.segment.relative
           ? Norm(w, size) / std::sqrt(static_cast<double>(task.wide))
           : 1;
-  Move(static_cast<float>(rate * scale), rate * task.segment.weight_decay, t, w,
-       size);
+  Move(static_cast<float>(rate * scale), rate * task.segment.weight_decay, next,
+       w, size);
 }
 
 }  // namespace
@@ -110,7 +151,7 @@ absl::Status CpuBackend::OrthogonalStep(
   RETURN_IF_ERROR(CheckVector(kOp, "gradients", gradients, size));
   RETURN_IF_ERROR(CheckVector(kOp, "momentum", momentum, size));
   RETURN_IF_ERROR(CheckOrthogonalStep(rule, segments, size));
-  const OrthogonalPlan plan = PlanOrthogonalStep(segments);
+  const OrthogonalPlan plan = PlanOrthogonalStep(segments, kLanes);
   RETURN_IF_ERROR(CheckMemory(kOp, "workspace", workspace, plan.floats));
   if (rule.state != nullptr && !std::isfinite(*rule.squares)) {
     return absl::OkStatus();
@@ -132,7 +173,7 @@ absl::Status CpuBackend::OrthogonalStep(
 
 int64_t CpuBackend::OrthogonalStepWorkspaceBytes(
     absl::Span<const OrthogonalSegment> segments) {
-  return PlanOrthogonalStep(segments).floats * int64_t{sizeof(float)};
+  return PlanOrthogonalStep(segments, kLanes).floats * int64_t{sizeof(float)};
 }
 
 }  // namespace comera::kernels
