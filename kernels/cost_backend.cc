@@ -179,7 +179,8 @@ class CostBackend final : public Backend {
   // The bias is added in the epilogue.
   absl::Status GemmBias(bool transpose_b, ConstMatrix a, ConstMatrix b,
                         ConstVector bias, Matrix c) override {
-    if (!speed_.gpu || IsOff16Bytes(a, b, c)) {
+    const bool small = a.cols > 0 && IsSmallProduct(c.rows, c.cols, a.cols);
+    if (!speed_.gpu || (IsOff16Bytes(a, b, c) && !small)) {
       return Backend::GemmBias(transpose_b, a, b, bias, c);
     }
     return Gemm(false, transpose_b, 1, a, b, 0, c);
@@ -612,10 +613,10 @@ class CostBackend final : public Backend {
     work.bytes = 4 * (Size(a) + Size(b) + Size(c));
     work.side = std::min({m, n, k});
     work.misaligned = IsOff16Bytes(a, b, c);
+    const auto inner = static_cast<int64_t>(k);
     if (depth_ > 0) {
       const int level = levels_.Add(std::initializer_list<ConstMatrix>{a, b},
                                     std::initializer_list<ConstMatrix>{c});
-      const auto inner = static_cast<int64_t>(k);
       const ProductPath path = PathOf(c.rows, c.cols, inner);
       if (path != ProductPath::kAlone) {
         busy_levels_[level].Add(SplitProduct(path, c.rows, c.cols, inner));
@@ -633,6 +634,13 @@ class CostBackend final : public Backend {
       work.kind = GpuWork::kFused;
       work.misaligned = false;
       return AddGpu("TallProduct", work);
+    }
+    if (IsSmallProduct(c.rows, c.cols, inner)) {
+      work.kind = PathOf(c.rows, c.cols, inner) == ProductPath::kFloat32
+                      ? GpuWork::kScalar
+                      : GpuWork::kFused;
+      work.misaligned = false;
+      return AddGpu("SmallProduct", work);
     }
     return AddGpu("Gemm", work);
   }

@@ -9,6 +9,8 @@ namespace {
 // Multiply-adds up to which a product stays in float32, and in the group.
 constexpr int64_t kMostFloat32Work = int64_t{1} << 21;
 constexpr int64_t kMostGroupedWork = int64_t{1} << 27;
+// The classifier of BERT base's width on 128 sentences has 3 million.
+constexpr int64_t kMostSmallWork = int64_t{1} << 22;
 
 // The steps in which blocks of both kernels walk along the inner size.
 constexpr int64_t kStep = 32;
@@ -32,6 +34,10 @@ ProductPath PathOf(int64_t m, int64_t n, int64_t k) {
   if (IsWithin(m, n, k, kMostFloat32Work)) return ProductPath::kFloat32;
   if (IsWithin(m, n, k, kMostGroupedWork)) return ProductPath::kTensorCores;
   return ProductPath::kAlone;
+}
+
+bool IsSmallProduct(int64_t m, int64_t n, int64_t k) {
+  return IsWithin(m, n, k, kMostSmallWork);
 }
 
 ProductSplit SplitProduct(ProductPath path, int64_t m, int64_t n, int64_t k) {

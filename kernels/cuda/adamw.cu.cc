@@ -288,8 +288,8 @@ absl::Status CudaBackend::SumOfSquares(ConstVector x, float* result) {
   constexpr char kOp[] = "SumOfSquares";
   RETURN_IF_ERROR(CheckMemory(kOp, "x", x.data, x.size));
   RETURN_IF_ERROR(CheckMemory(kOp, "result", result, 1));
-  double* const partial = Scratch<double>();
   const unsigned blocks = Blocks(x.size, 16 * kThreads, kMostSquareBlocks);
+  ASSIGN_OR_RETURN(double* const partial, Scratch<double>(blocks));
   RETURN_IF_ERROR(Launch(
       kOp, Shape(blocks, kThreads),
       Aligned(x) ? SquaresKernel<true> : SquaresKernel<false>, x, partial));

@@ -33,6 +33,7 @@ absl::Status CudaBackend::MultiplyBf16(const char* name, bool transpose_a,
   const auto leading = [](const ConstBf16Matrix& x) {
     return std::max<int64_t>({x.stride, x.cols, 1});
   };
+  RETURN_IF_ERROR(StartCublas());
   // cuBLAS reads matrices by columns: c transposed is op(b)^T op(a)^T.
   const float alpha = 1;
   const cublasOperation_t op_a = transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;

@@ -144,9 +144,11 @@ absl::Status CudaBackend::FoldCoreBackward(ConstMatrix g, ConstVector d,
     together_.AddUnfold(g, d, threshold, grad_h, grad_g, grad_d);
     return absl::OkStatus();
   }
+  ASSIGN_OR_RETURN(float* const scratch,
+                   Scratch<float>(ColumnSumFloats(g.rows, g.cols)));
   return AddColumnSums(kOp, stream_, g.rows, g.cols,
                        UnfoldElement{g, grad_h, d.data, threshold, grad_g},
-                       Scratch<float>(), kScratchBytes, grad_d.data);
+                       scratch, grad_d.data);
 }
 
 absl::Status CudaBackend::BondNorms(ConstVector parameters,

@@ -172,12 +172,12 @@ absl::Status CudaBackend::SoftmaxCrossEntropy(ConstMatrix logits,
   const int64_t rows = logits.rows, cols = logits.cols;
   RETURN_IF_ERROR(CheckCrossEntropy(kOp, logits, labels, grad_logits, totals));
   if (rows == 0) return absl::OkStatus();
-  static_assert(2 * kMostGroups * sizeof(LossTotals) <= kScratchBytes);
+  ASSIGN_OR_RETURN(LossTotals* const partial,
+                   Scratch<LossTotals>(2 * kMostGroups));
   return cols <= kWarpColumns
-             ? Run<32>(stream_, logits, labels, grad_logits,
-                       Scratch<LossTotals>(), totals)
-             : Run<kThreads>(stream_, logits, labels, grad_logits,
-                             Scratch<LossTotals>(), totals);
+             ? Run<32>(stream_, logits, labels, grad_logits, partial, totals)
+             : Run<kThreads>(stream_, logits, labels, grad_logits, partial,
+                             totals);
 }
 
 }  // namespace comera::kernels

@@ -74,12 +74,10 @@ absl::Status CudaBackend::Start() {
   RETURN_IF_CUDA_ERROR(cudaSetDevice(options_.device));
   RETURN_IF_CUDA_ERROR(
       cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-  RETURN_IF_CUDA_ERROR(cudaMalloc(&scratch_, kScratchBytes));
   constexpr int64_t kArrivedBytes = GroupedLaunches::kMostTiles * sizeof(int);
   RETURN_IF_CUDA_ERROR(
       cudaMalloc(reinterpret_cast<void**>(&arrived_), kArrivedBytes));
   RETURN_IF_CUDA_ERROR(cudaMemsetAsync(arrived_, 0, kArrivedBytes, stream_));
-  RETURN_IF_CUDA_ERROR(cudaMalloc(&cublas_workspace_, kCublasBytes));
   RETURN_IF_CUDA_ERROR(cudaHostAlloc(reinterpret_cast<void**>(&staging_),
                                      2 * kStagingBytes, cudaHostAllocDefault));
   for (cudaEvent_t& event : staged_) {
@@ -90,12 +88,28 @@ absl::Status CudaBackend::Start() {
     RETURN_IF_CUDA_ERROR(
         cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   }
-  RETURN_IF_CUBLAS_ERROR(cublasLtCreate(&cublas_lt_));
-  RETURN_IF_CUBLAS_ERROR(cublasCreate(&cublas_));
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::StartCublas() {
+  if (cublas_ready_) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckNotCapturing("the first product by cuBLAS"));
+  if (cublas_workspace_ == nullptr) {
+    const cudaError_t code = cudaMalloc(&cublas_workspace_, kCublasBytes);
+    if (code != cudaSuccess) {
+      cudaGetLastError();  // the next launch need not fail
+      return CudaStatus(code, "the workspace of cuBLAS");
+    }
+  }
+  if (cublas_lt_ == nullptr) {
+    RETURN_IF_CUBLAS_ERROR(cublasLtCreate(&cublas_lt_));
+  }
+  if (cublas_ == nullptr) RETURN_IF_CUBLAS_ERROR(cublasCreate(&cublas_));
   RETURN_IF_CUBLAS_ERROR(cublasSetStream(cublas_, stream_));
   // Its own memory: none is allocated in a captured step, and results repeat.
   RETURN_IF_CUBLAS_ERROR(
       cublasSetWorkspace(cublas_, cublas_workspace_, kCublasBytes));
+  cublas_ready_ = true;
   return absl::OkStatus();
 }
 
@@ -113,7 +127,7 @@ CudaBackend::~CudaBackend() {
   if (staging_ != nullptr) cudaFreeHost(staging_);
   cudaFree(cublas_workspace_);
   cudaFree(arrived_);
-  cudaFree(scratch_);
+  for (void* const memory : scratch_) cudaFree(memory);
   if (stream_ != nullptr) cudaStreamDestroy(stream_);
 }
 

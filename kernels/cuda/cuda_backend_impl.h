@@ -11,13 +11,16 @@
 #include <memory>
 #include <tuple>
 #include <unordered_map>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/status_macros.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/scratch_size.h"
 #include "kernels/cuda/small_tasks.h"
 
 namespace comera::kernels {
@@ -30,7 +33,11 @@ inline cublasComputeType_t ProductOfFloats(CudaPrecision precision) {
 }
 
 // All work goes to one stream; what an operation needs beside its operands lies
-// in `scratch_`, which the next operation of the stream may use again.
+// in scratch memory, which the next operation of the stream may use again.
+// Scratch memory and cuBLAS are there from the first operation on that needs
+// them: a model whose products all run in the engine's own kernels takes no
+// memory for cuBLAS. A step is recorded after one like it has run, so that
+// nothing is allocated while a graph is recorded.
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(const CudaOptions& options) : options_(options) {}
@@ -84,10 +91,8 @@ class CudaBackend final : public Backend {
   cudaStream_t stream() const { return stream_; }
 
  private:
-  // Bytes of scratch memory, of which an operation may ask for all.
-  static constexpr int64_t kScratchBytes = int64_t{32} << 20;
   static_assert(GroupedLaunches::kScratchFloats * int64_t{sizeof(float)} <=
-                kScratchBytes);
+                kMostScratchBytes);
   static constexpr int64_t kCublasBytes = int64_t{32} << 20;
   // Halves of the page-locked memory through which the host sends.
   static constexpr int64_t kStagingBytes = int64_t{4} << 20;
@@ -96,12 +101,21 @@ class CudaBackend final : public Backend {
   LaunchShape Shape(dim3 grid, dim3 block, int64_t shared_bytes = 0) const {
     return {grid, block, shared_bytes, stream_};
   }
-  // Scratch memory of the calling operation alone. `count` is bounded by the
-  // caller: at most kScratchBytes in all.
+  // Scratch memory of the calling operation alone, for `count` elements: at
+  // most kMostScratchBytes. FailedPrecondition: it would have to grow while a
+  // graph is recorded.
   template <typename T>
-  T* Scratch(int64_t offset_bytes = 0) const {
-    return reinterpret_cast<T*>(static_cast<char*>(scratch_) + offset_bytes);
+  absl::StatusOr<T*> Scratch(int64_t count) {
+    ASSIGN_OR_RETURN(void* const memory,
+                     ScratchMemory(count * int64_t{sizeof(T)}));
+    return static_cast<T*>(memory);
   }
+  absl::StatusOr<void*> ScratchMemory(int64_t bytes);  // memory.cc
+  // Where the blocks of split products meet.
+  SplitMemory MemoryOfParts();
+  // Creates cuBLAS and cuBLASLt before their first use. FailedPrecondition: a
+  // graph is recorded.
+  absl::Status StartCublas();
   // FailedPrecondition while a graph is recorded.
   absl::Status CheckNotCapturing(const char* what) const;
   // Room for `bytes` (at most kStagingBytes) of page-locked memory that the
@@ -121,6 +135,7 @@ class CudaBackend final : public Backend {
   cudaStream_t stream_ = nullptr;
   cublasHandle_t cublas_ = nullptr;
   cublasLtHandle_t cublas_lt_ = nullptr;
+  bool cublas_ready_ = false;
   // What cuBLASLt chose: by transposition, rows, columns, inner size, strides.
   using ProductShape =
       std::tuple<bool, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
@@ -130,7 +145,10 @@ class CudaBackend final : public Backend {
   // GroupedLaunches::kMostTiles zeros, by which the blocks of a launch find the
   // last of them; every launch leaves them 0.
   int* arrived_ = nullptr;
-  void* scratch_ = nullptr;
+  // Memory that has grown: graphs use the former pieces, so all of them stay.
+  // Each is at least twice as large as the one before.
+  std::vector<void*> scratch_;
+  int64_t scratch_bytes_ = 0;  // of the last
   void* cublas_workspace_ = nullptr;
   char* staging_ = nullptr;  // two halves
   cudaEvent_t staged_[2] = {};

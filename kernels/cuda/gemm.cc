@@ -54,6 +54,12 @@ absl::Status CudaBackend::Multiply(bool transpose_a, bool transpose_b,
       IsTallProduct(options_.precision, options_.device, a, b)) {
     return TallProduct(stream_, options_.precision, a, b, c);
   }
+  if (IsSmallProduct(m, n, k)) {
+    return LaunchSmallTasks(
+        stream_, options_.precision, MemoryOfParts(),
+        {ProductTask(transpose_a, transpose_b, alpha, a, b, beta, c)});
+  }
+  RETURN_IF_ERROR(StartCublas());
   // cuBLAS reads matrices by columns: c transposed is op(b)^T op(a)^T.
   RETURN_IF_CUBLAS_ERROR(cublasGemmEx_64(
       cublas_, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,

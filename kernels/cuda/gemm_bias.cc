@@ -82,10 +82,17 @@ absl::Status CudaBackend::GemmBias(bool transpose_b, ConstMatrix a,
   RETURN_IF_ERROR(CheckMatrix(kOp, "c", c, a.rows, c.cols));
   RETURN_IF_ERROR(CheckVector(kOp, "bias", bias, c.cols));
   if (c.rows == 0 || c.cols == 0) return absl::OkStatus();
+  if (a.cols > 0 && IsSmallProduct(c.rows, c.cols, a.cols)) {
+    SmallTask task = ProductTask(false, transpose_b, 1, a, b, 0, c);
+    task.x = bias.data;
+    return LaunchSmallTasks(stream_, options_.precision, MemoryOfParts(),
+                            {task});
+  }
   if (a.cols == 0 || !Suitable(a) || !Suitable(b) || !Suitable(c) ||
       !Aligned(bias.data, 0)) {
     return Backend::GemmBias(transpose_b, a, b, bias, c);
   }
+  RETURN_IF_ERROR(StartCublas());
   Product product;
   RETURN_IF_ERROR(
       Describe(options_.precision, transpose_b, a, b, bias.data, c, &product));

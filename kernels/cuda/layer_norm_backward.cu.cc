@@ -167,10 +167,23 @@ bool AllAligned(const Operands<T>& p) {
          (p.grad_residual.data == nullptr || RowsAligned(p.grad_residual));
 }
 
-// The operands have been checked; `partial` has `scratch` bytes.
+// Blocks of threads of BackwardRowsKernel.
+int64_t RowBlocks(int64_t rows, int64_t cols) {
+  const int64_t room = kMostScratchBytes / (2 * cols * int64_t{sizeof(float)});
+  return std::min({(rows + 7) / 8, kMostBlocks, room});
+}
+
+// The floats of scratch memory that Backward needs.
+int64_t PartialFloats(int64_t rows, int64_t cols) {
+  if (rows == 0 || cols == 0) return 0;
+  return cols > kMostColumns ? ColumnSumFloats(rows, cols)
+                             : RowBlocks(rows, cols) * 2 * cols;
+}
+
+// The operands have been checked; `partial` has PartialFloats.
 template <typename T>
 absl::Status Backward(cudaStream_t stream, const Operands<T>& p, float* partial,
-                      int64_t scratch, Vector grad_gamma, Vector grad_beta) {
+                      Vector grad_gamma, Vector grad_beta) {
   constexpr char kOp[] = "ResidualLayerNormBackward";
   const int64_t rows = p.grad_y.rows, cols = p.grad_y.cols;
   if (rows == 0 || cols == 0) return absl::OkStatus();
@@ -178,15 +191,14 @@ absl::Status Backward(cudaStream_t stream, const Operands<T>& p, float* partial,
     // The sums first: what follows may overwrite grad_y.
     RETURN_IF_ERROR(AddColumnSums(kOp, stream, rows, cols,
                                   GammaElement<T>{p.grad_y, p.normalised},
-                                  partial, scratch, grad_gamma.data));
+                                  partial, grad_gamma.data));
     RETURN_IF_ERROR(AddColumnSums(kOp, stream, rows, cols,
-                                  BetaElement<T>{p.grad_y}, partial, scratch,
+                                  BetaElement<T>{p.grad_y}, partial,
                                   grad_beta.data));
     return Launch(kOp, {Blocks(rows, 1), 256, 0, stream}, BackwardWideKernel<T>,
                   p);
   }
-  const int64_t room = scratch / (2 * cols * int64_t{sizeof(float)});
-  const int64_t blocks = std::min({(rows + 7) / 8, kMostBlocks, room});
+  const int64_t blocks = RowBlocks(rows, cols);
   const unsigned threads = 32 * Blocks(cols, 8 * 32);
   RETURN_IF_ERROR(Launch(kOp,
                          {static_cast<unsigned>(blocks), threads, 0, stream},
@@ -208,11 +220,13 @@ absl::Status CudaBackend::ResidualLayerNormBackward(
   RETURN_IF_ERROR(CheckResidualLayerNormBackward(
       key, grad_y, normalised, inverse_deviation, gamma, grad_x, grad_residual,
       grad_gamma, grad_beta));
+  ASSIGN_OR_RETURN(float* const partial,
+                   Scratch<float>(PartialFloats(grad_y.rows, grad_y.cols)));
   return Backward<float>(
       stream_,
       {MakeDeviceDropout(key), grad_y, normalised, inverse_deviation.data,
        gamma.data, grad_x, grad_residual},
-      Scratch<float>(), kScratchBytes, grad_gamma, grad_beta);
+      partial, grad_gamma, grad_beta);
 }
 
 absl::Status CudaBackend::ResidualLayerNormBackwardBf16(
@@ -222,11 +236,13 @@ absl::Status CudaBackend::ResidualLayerNormBackwardBf16(
   RETURN_IF_ERROR(CheckResidualLayerNormBackward(
       key, ShapeOf(grad_y), ShapeOf(normalised), inverse_deviation, gamma,
       ShapeOf(grad_x), ShapeOf(grad_residual), grad_gamma, grad_beta));
+  ASSIGN_OR_RETURN(float* const partial,
+                   Scratch<float>(PartialFloats(grad_y.rows, grad_y.cols)));
   return Backward<uint16_t>(
       stream_,
       {MakeDeviceDropout(key), grad_y, normalised, inverse_deviation.data,
        gamma.data, grad_x, grad_residual},
-      Scratch<float>(), kScratchBytes, grad_gamma, grad_beta);
+      partial, grad_gamma, grad_beta);
 }
 
 }  // namespace comera::kernels

@@ -156,9 +156,10 @@ absl::Status CudaBackend::BiasGradient(ConstMatrix grad_y, Vector grad_bias) {
   RETURN_IF_ERROR(CheckMatrix("BiasGradient", "grad_y", grad_y));
   RETURN_IF_ERROR(
       CheckVector("BiasGradient", "grad_bias", grad_bias, grad_y.cols));
+  ASSIGN_OR_RETURN(float* const scratch,
+                   Scratch<float>(ColumnSumFloats(grad_y.rows, grad_y.cols)));
   return AddColumnSums("BiasGradient", stream_, grad_y.rows, grad_y.cols,
-                       MatrixElement{grad_y}, Scratch<float>(), kScratchBytes,
-                       grad_bias.data);
+                       MatrixElement{grad_y}, scratch, grad_bias.data);
 }
 
 absl::Status CudaBackend::SwapMiddleAxes(int64_t a, int64_t b, int64_t c,

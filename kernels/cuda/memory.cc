@@ -2,13 +2,17 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/cuda_status.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
 namespace {
+
+constexpr int64_t kLeastScratchBytes = int64_t{1} << 20;
 
 absl::Status CheckCopy(const void* to, const void* from, int64_t bytes) {
   RETURN_IF_ERROR(CheckMemory("Copy", "to", to, bytes));
@@ -68,6 +72,27 @@ void CudaBackend::Free(void* memory) {
 absl::Status CudaBackend::Unseal() {
   sealed_ = false;
   return absl::OkStatus();
+}
+
+absl::StatusOr<void*> CudaBackend::ScratchMemory(int64_t bytes) {
+  if (bytes > kMostScratchBytes) {
+    return absl::InternalError(
+        absl::StrCat("an operation asks for ", bytes, " bytes of scratch"));
+  }
+  if (scratch_.empty() || bytes > scratch_bytes_) {
+    RETURN_IF_ERROR(CheckNotCapturing("more scratch memory"));
+    const auto size = static_cast<int64_t>(absl::bit_ceil(
+        static_cast<uint64_t>(std::max(bytes, kLeastScratchBytes))));
+    void* memory = nullptr;
+    const cudaError_t code = cudaMalloc(&memory, static_cast<size_t>(size));
+    if (code != cudaSuccess) {
+      cudaGetLastError();  // the next launch need not fail
+      return CudaStatus(code, "scratch memory");
+    }
+    scratch_.push_back(memory);
+    scratch_bytes_ = size;
+  }
+  return scratch_.back();
 }
 
 absl::StatusOr<int64_t> CudaBackend::FreeBytes() {

@@ -140,15 +140,17 @@ absl::Status CudaBackend::RmsNormBackward(ConstMatrix grad_y,
 
   const Operands p = {grad_y, normalised, inverse_deviation.data, gamma.data,
                       grad_x};
-  float* const partial = Scratch<float>();
   if (cols > kMostColumns) {
+    ASSIGN_OR_RETURN(float* const partial,
+                     Scratch<float>(ColumnSumFloats(rows, cols)));
     RETURN_IF_ERROR(AddColumnSums(kOp, stream_, rows, cols,
                                   GammaElement{grad_y, normalised}, partial,
-                                  kScratchBytes, grad_gamma.data));
+                                  grad_gamma.data));
     return Launch(kOp, Shape(Blocks(rows, 1), 256), BackwardWideKernel, p);
   }
-  const int64_t room = kScratchBytes / (cols * int64_t{sizeof(float)});
+  const int64_t room = kMostScratchBytes / (cols * int64_t{sizeof(float)});
   const int64_t blocks = std::min({(rows + 7) / 8, kMostBlocks, room});
+  ASSIGN_OR_RETURN(float* const partial, Scratch<float>(blocks * cols));
   const unsigned threads = 32 * Blocks(cols, 8 * 32);
   const bool aligned = RowsAligned(grad_y) && RowsAligned(normalised) &&
                        RowsAligned(grad_x) && Aligned(gamma);

@@ -17,9 +17,6 @@ namespace {
 
 // Numbers of one sort; more are taken in turn.
 constexpr int64_t kMostNumbers = int64_t{1} << 20;
-constexpr int64_t kListBytes = kMostNumbers * sizeof(int32_t);
-constexpr int64_t kCountBytes =
-    kMostNumbers / kSortTile * kDigits * int64_t{sizeof(int)};
 
 // Blocks of 64 threads along a row, four columns to each, by 4 numbers; only
 // the first of a run of equal numbers has work.
@@ -58,8 +55,16 @@ absl::Status CudaBackend::ScatterAddRows(ConstMatrix in, ConstIndices rows,
   RETURN_IF_ERROR(CheckMatrix(kOp, "in", in, rows.size, table.cols));
   RETURN_IF_ERROR(CheckMemory(kOp, "rows", rows.data, rows.size));
   const unsigned column_blocks = Blocks(in.cols, 4 * kRunsBlock.x);
-  static_assert(4 * kListBytes + kCountBytes <= kScratchBytes);
-  int* const counts = Scratch<int>(4 * kListBytes);
+  // Two lists of keys and places, which the passes use in turn, and counts.
+  static_assert((4 * kMostNumbers + kMostNumbers / kSortTile * kDigits) *
+                    int64_t{sizeof(int32_t)} <=
+                kMostScratchBytes);
+  const int64_t numbers = std::min(kMostNumbers, rows.size);
+  ASSIGN_OR_RETURN(
+      int32_t* const lists,
+      Scratch<int32_t>(4 * numbers +
+                       int64_t{Blocks(numbers, kSortTile)} * kDigits));
+  int32_t* const counts = lists + 4 * numbers;
   const bool aligned = RowsAligned(in) && RowsAligned(table);
   for (int64_t first = 0; first < rows.size; first += kMostNumbers) {
     const int n = static_cast<int>(std::min(kMostNumbers, rows.size - first));
@@ -69,8 +74,8 @@ absl::Status CudaBackend::ScatterAddRows(ConstMatrix in, ConstIndices rows,
     int half = 0;
     for (int shift = 0; shift == 0 || (table.rows - 1) >> shift > 0;
          shift += 8) {
-      const SortList to = {Scratch<int32_t>(2 * half * kListBytes),
-                           Scratch<int32_t>((2 * half + 1) * kListBytes)};
+      const SortList to = {lists + 2 * half * numbers,
+                           lists + (2 * half + 1) * numbers};
       RETURN_IF_ERROR(Launch(kOp, Shape(tiles, kSortThreads), CountDigitsKernel,
                              from.keys, n, shift, counts));
       RETURN_IF_ERROR(Launch(kOp, Shape(1, 1024), SumBeforeKernel, counts,

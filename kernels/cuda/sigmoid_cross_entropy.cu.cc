@@ -58,7 +58,7 @@ absl::Status CudaBackend::SigmoidCrossEntropy(ConstMatrix logits,
   RETURN_IF_ERROR(CheckCrossEntropy(kOp, logits, labels, grad_logits, totals));
   if (rows == 0) return absl::OkStatus();
   const unsigned blocks = Blocks(rows, kThreads, 8 * kSumMultiprocessors);
-  LossTotals* const partial = Scratch<LossTotals>();
+  ASSIGN_OR_RETURN(LossTotals* const partial, Scratch<LossTotals>(blocks));
   RETURN_IF_ERROR(Launch(kOp, Shape(blocks, kThreads),
                          SigmoidCrossEntropyKernel, logits, labels.data,
                          grad_logits, partial));

@@ -31,10 +31,9 @@ void SmallTasks::Add(Entry entry) {
   entries_.push_back(std::move(entry));
 }
 
-void SmallTasks::AddGemm(bool transpose_a, bool transpose_b, float alpha,
-                         ConstMatrix a, ConstMatrix b, float beta, Matrix c) {
-  Entry entry;
-  SmallTask& task = entry.task;
+SmallTask ProductTask(bool transpose_a, bool transpose_b, float alpha,
+                      ConstMatrix a, ConstMatrix b, float beta, Matrix c) {
+  SmallTask task;
   task.kind = SmallTask::kGemm;
   task.transpose_a = transpose_a;
   task.transpose_b = transpose_b;
@@ -53,6 +52,13 @@ void SmallTasks::AddGemm(bool transpose_a, bool transpose_b, float alpha,
   task.a_stride = Narrow(a.stride);
   task.b_stride = Narrow(b.stride);
   task.c_stride = Narrow(c.stride);
+  return task;
+}
+
+void SmallTasks::AddGemm(bool transpose_a, bool transpose_b, float alpha,
+                         ConstMatrix a, ConstMatrix b, float beta, Matrix c) {
+  Entry entry;
+  entry.task = ProductTask(transpose_a, transpose_b, alpha, a, b, beta, c);
   entry.reads = {a, b};
   entry.writes = {c};
   Add(std::move(entry));
@@ -199,7 +205,7 @@ void SmallTasks::AddCall(std::initializer_list<ConstMatrix> reads,
 }
 
 absl::Status SmallTasks::Run(cudaStream_t stream, CudaPrecision precision,
-                             const SplitScratch& scratch) {
+                             const SplitMemory& memory) {
   std::vector<Entry> entries;
   entries.swap(entries_);
   levels_.Clear();
@@ -217,7 +223,7 @@ absl::Status SmallTasks::Run(cudaStream_t stream, CudaPrecision precision,
         tasks.push_back(entries[first].task);
       }
     }
-    RETURN_IF_ERROR(LaunchSmallTasks(stream, precision, scratch, tasks));
+    RETURN_IF_ERROR(LaunchSmallTasks(stream, precision, memory, tasks));
   }
   return absl::OkStatus();
 }
@@ -233,8 +239,18 @@ absl::Status CudaBackend::EndTogether() {
   }
   // What is enqueued below is for the device at once.
   if (--together_depth_ > 0) return absl::OkStatus();
-  return together_.Run(stream_, options_.precision,
-                       {Scratch<float>(), arrived_});
+  return together_.Run(stream_, options_.precision, MemoryOfParts());
+}
+
+SplitMemory CudaBackend::MemoryOfParts() {
+  return [this](int64_t floats) -> absl::StatusOr<SplitScratch> {
+    SplitScratch scratch;
+    scratch.arrived = arrived_;
+    if (floats > 0) {
+      ASSIGN_OR_RETURN(scratch.sums, Scratch<float>(floats));
+    }
+    return scratch;
+  };
 }
 
 }  // namespace comera::kernels

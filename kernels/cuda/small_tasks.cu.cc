@@ -187,10 +187,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks<kPrecision>)
 
 template <int kMost>
 absl::Status LaunchList(cudaStream_t stream, CudaPrecision precision,
-                        const SplitScratch& scratch,
+                        const SplitMemory& memory,
                         absl::Span<const SmallTask> tasks) {
   TaskList<kMost> list = {};
-  list.scratch = scratch;
   int64_t blocks = 0, sums = 0, arrived = 0;
   for (const SmallTask& each : tasks) {
     const ProductSplit split = SplitOf(each);
@@ -209,6 +208,7 @@ absl::Status LaunchList(cudaStream_t stream, CudaPrecision precision,
   if (blocks > (int64_t{1} << 30)) {
     return absl::InvalidArgumentError("small operations of too many blocks");
   }
+  ASSIGN_OR_RETURN(list.scratch, memory(sums));
   return SwitchPrecision(precision, [&](auto each) {
     return Launch(
         "small operations",
@@ -220,7 +220,7 @@ absl::Status LaunchList(cudaStream_t stream, CudaPrecision precision,
 }  // namespace
 
 absl::Status LaunchSmallTasks(cudaStream_t stream, CudaPrecision precision,
-                              const SplitScratch& scratch,
+                              const SplitMemory& memory,
                               std::vector<SmallTask> tasks) {
   std::stable_sort(tasks.begin(), tasks.end(),
                    [](const SmallTask& a, const SmallTask& b) {
@@ -234,8 +234,8 @@ absl::Status LaunchSmallTasks(cudaStream_t stream, CudaPrecision precision,
     }
     const auto list = absl::MakeConstSpan(tasks).subspan(first, end - first);
     RETURN_IF_ERROR(list.size() <= kFew
-                        ? LaunchList<kFew>(stream, precision, scratch, list)
-                        : LaunchList<kMany>(stream, precision, scratch, list));
+                        ? LaunchList<kFew>(stream, precision, memory, list)
+                        : LaunchList<kMany>(stream, precision, memory, list));
   }
   return absl::OkStatus();
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/product_split.h"
@@ -24,7 +25,8 @@ namespace comera::kernels {
 // strides; vectors have `rows` elements.
 struct SmallTask {
   enum Kind : int32_t {
-    kGemm,        // c = alpha op(a) op(b) + beta c; op(a) is (rows, inner)
+    kGemm,        // c = alpha op(a) op(b) + beta c + x, a vector of cols or
+                  // null; op(a) is (rows, inner)
     kTensorGemm,  // the same on tensor cores
     kFold,        // c = a * (b > alpha ? b : 0), b a vector of cols
     kUnfold,      // FoldCoreBackward: g a, d b, grad_h x, grad_g c, grad_d y
@@ -47,11 +49,19 @@ struct SmallTask {
   int32_t first_block = 0;
 };
 
+// A product as a task: c = alpha op(a) op(b) + beta c. SmallTasks::Takes it.
+SmallTask ProductTask(bool transpose_a, bool transpose_b, float alpha,
+                      ConstMatrix a, ConstMatrix b, float beta, Matrix c);
+
 // Where blocks meet that share out the inner size of a product; of one launch.
 struct SplitScratch {
-  float* sums = nullptr;   // GroupedLaunches::kScratchFloats
+  float* sums = nullptr;   // as many floats as the launch needs
   int* arrived = nullptr;  // kMostTiles of zeros, which it leaves as such
 };
+
+// Finds memory for a launch whose parts need so many floats, at most
+// GroupedLaunches::kScratchFloats.
+using SplitMemory = std::function<absl::StatusOr<SplitScratch>(int64_t floats)>;
 
 // Collects operations and runs them by levels (TaskLevels), of which each is a
 // launch. Operands must have been checked.
@@ -78,7 +88,7 @@ class SmallTasks {
   // Enqueues all, level by level, and forgets them, also after an error.
   // Products on tensor cores are of `precision`.
   absl::Status Run(cudaStream_t stream, CudaPrecision precision,
-                   const SplitScratch& scratch);
+                   const SplitMemory& memory);
 
  private:
   struct Entry {
@@ -96,7 +106,7 @@ class SmallTasks {
 
 // small_tasks.cu.cc. Of one level.
 absl::Status LaunchSmallTasks(cudaStream_t stream, CudaPrecision precision,
-                              const SplitScratch& scratch,
+                              const SplitMemory& memory,
                               std::vector<SmallTask> tasks);
 
 }  // namespace comera::kernels

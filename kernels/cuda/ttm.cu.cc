@@ -433,8 +433,8 @@ absl::Status Tiles(const char* op, int64_t rows, int64_t cols,
 
 // Into how many shares the sums of `blocks` blocks are cut: enough for the
 // device, at most `most`, and what the scratch memory holds.
-int64_t Shares(int64_t blocks, int64_t most, int64_t size, int64_t room_bytes) {
-  const int64_t room = room_bytes / (size * int64_t{sizeof(float)});
+int64_t Shares(int64_t blocks, int64_t most, int64_t size) {
+  const int64_t room = kMostScratchBytes / (size * int64_t{sizeof(float)});
   return std::max<int64_t>(
       1, std::min({kManyBlocks / std::max<int64_t>(blocks, 1), most, room,
                    int64_t{65535}}));
@@ -465,38 +465,46 @@ absl::Status CudaBackend::TtmLookupBackward(
   RETURN_IF_ERROR(CheckMemory(kOp, "grad_right", grad_right, RightSize(t)));
   const Layout layout = MakeLayout(t);
   const Pairs lists = {pairs.left.data, pairs.out.data, pairs.start.data};
-  const auto add_parts = [&](int64_t shares, int64_t size, float* to) {
+  const auto add_parts = [&](const float* parts, int64_t shares, int64_t size,
+                             float* to) {
     return Launch(kOp, Shape(Blocks(size, kThreads), kThreads), AddPartsKernel,
-                  Scratch<float>(), shares, size, to);
+                  parts, shares, size, to);
   };
   unsigned tiles = 0;
   if (const int64_t size = LeftSize(t); size > 0) {
     RETURN_IF_ERROR(Tiles(kOp, layout.left_cols, t.rank, &tiles));
-    const int64_t shares =
-        Shares(t.left_rows * tiles, t.right_rows, size, kScratchBytes);
-    float* const parts = shares == 1 ? grad_left : Scratch<float>();
+    const int64_t shares = Shares(t.left_rows * tiles, t.right_rows, size);
+    float* parts = grad_left;
+    if (shares > 1) {
+      ASSIGN_OR_RETURN(parts, Scratch<float>(shares * size));
+    }
     RETURN_IF_ERROR(Launch(
         kOp,
         Shape(
             dim3(Blocks(t.left_rows, 1), tiles, static_cast<unsigned>(shares)),
             kThreads),
         GradLeftKernel, layout, right, lists, grad_out, size, parts));
-    if (shares > 1) RETURN_IF_ERROR(add_parts(shares, size, grad_left));
+    if (shares > 1) {
+      RETURN_IF_ERROR(add_parts(parts, shares, size, grad_left));
+    }
   }
   const int64_t size = RightSize(t);
   if (size == 0) return absl::OkStatus();
   RETURN_IF_ERROR(Tiles(kOp, t.rank, t.right_cols, &tiles));
   // A share has at least two pairs on average.
   const int64_t shares =
-      Shares(t.right_rows * tiles, pairs.out.size / (2 * t.right_rows), size,
-             kScratchBytes);
-  float* const parts = shares == 1 ? grad_right : Scratch<float>();
+      Shares(t.right_rows * tiles, pairs.out.size / (2 * t.right_rows), size);
+  float* parts = grad_right;
+  if (shares > 1) {
+    ASSIGN_OR_RETURN(parts, Scratch<float>(shares * size));
+  }
   RETURN_IF_ERROR(Launch(
       kOp,
       Shape(dim3(Blocks(t.right_rows, 1), tiles, static_cast<unsigned>(shares)),
             kThreads),
       GradRightKernel, layout, left, lists, grad_out, size, parts));
-  return shares > 1 ? add_parts(shares, size, grad_right) : absl::OkStatus();
+  return shares > 1 ? add_parts(parts, shares, size, grad_right)
+                    : absl::OkStatus();
 }
 
 }  // namespace comera::kernels

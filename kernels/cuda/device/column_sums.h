@@ -14,6 +14,7 @@
 #include "common/status_macros.h"
 #include "kernels/cuda/device_grid.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/scratch_size.h"
 
 namespace comera::kernels {
 
@@ -66,18 +67,29 @@ inline absl::Status AddPartialRows(const char* name, cudaStream_t stream,
                 PartialRows{partial, stride}, to);
 }
 
+// Into how many ranges of rows AddColumnSums cuts a matrix.
+inline int64_t ColumnSumRanges(int64_t rows, int64_t cols) {
+  const int64_t column_blocks = std::max<int64_t>((cols + 31) / 32, 1);
+  const int64_t room = kMostScratchBytes / int64_t{sizeof(float)};
+  return std::max<int64_t>(
+      1, std::min({4 * kSumMultiprocessors / column_blocks, (rows + 31) / 32,
+                   room / std::max<int64_t>(cols, 1)}));
+}
+// The floats of scratch memory that AddColumnSums needs.
+inline int64_t ColumnSumFloats(int64_t rows, int64_t cols) {
+  const int64_t ranges = ColumnSumRanges(rows, cols);
+  return ranges == 1 ? 0 : ranges * cols;
+}
+
 // to[j] += sum over rows of element(row, j), which is called once for each
-// element and may have effects. `scratch` holds scratch_bytes.
+// element and may have effects. `scratch` has ColumnSumFloats.
 template <typename Element>
 absl::Status AddColumnSums(const char* name, cudaStream_t stream, int64_t rows,
                            int64_t cols, Element element, float* scratch,
-                           int64_t scratch_bytes, float* to) {
+                           float* to) {
   if (rows == 0 || cols == 0) return absl::OkStatus();
   const int64_t column_blocks = (cols + 31) / 32;
-  const int64_t room = scratch_bytes / static_cast<int64_t>(sizeof(float));
-  const int64_t row_blocks =
-      std::max<int64_t>(1, std::min({4 * kSumMultiprocessors / column_blocks,
-                                     (rows + 31) / 32, room / cols}));
+  const int64_t row_blocks = ColumnSumRanges(rows, cols);
   const int64_t rows_per_block = (rows + row_blocks - 1) / row_blocks;
   const dim3 grid(static_cast<unsigned>(column_blocks),
                   static_cast<unsigned>(row_blocks));

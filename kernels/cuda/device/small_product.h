@@ -1,4 +1,4 @@
-// A 32 x 32 tile of c = alpha op(a) op(b) + beta c in float32, whatever the
+// A 32 x 32 tile of c = alpha op(a) op(b) + beta c + x in float32, whatever the
 // precision of large products, by a block of 256 threads, four elements each.
 #ifndef COMERA_KERNELS_CUDA_DEVICE_SMALL_PRODUCT_H_
 #define COMERA_KERNELS_CUDA_DEVICE_SMALL_PRODUCT_H_
@@ -70,7 +70,8 @@ class SmallProduct {
         if (row >= task.rows || col >= task.cols) continue;
         float* const to =
             task.c + static_cast<int64_t>(row) * task.c_stride + col;
-        const float value = task.alpha * sum[i][j];
+        float value = task.alpha * sum[i][j];
+        if (task.x != nullptr) value += task.x[col];
         *to = task.beta == 0 ? value : value + task.beta * *to;
       }
     }

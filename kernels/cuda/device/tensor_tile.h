@@ -1,5 +1,5 @@
-// A 64 x 64 tile of c = alpha op(a) op(b) + beta c on tensor cores, by a block
-// of 256 threads: any sizes, strides and alignment.
+// A 64 x 64 tile of c = alpha op(a) op(b) + beta c + x on tensor cores, by a
+// block of 256 threads: any sizes, strides and alignment.
 //
 // Warps lie in 2 rows of 4, each with 32 x 16 of the tile. A step is 32 of the
 // inner size: its operands go from memory into registers while the step before
@@ -197,7 +197,8 @@ class TensorTile {
       if (row >= task.rows || col >= task.cols) continue;
       float* const to =
           task.c + static_cast<int64_t>(row) * task.c_stride + col;
-      const float value = task.alpha * sums[i / 4][i % 4];
+      float value = task.alpha * sums[i / 4][i % 4];
+      if (task.x != nullptr) value += task.x[col];
       *to = task.beta == 0 ? value : value + task.beta * *to;
     }
   }

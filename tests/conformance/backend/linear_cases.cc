@@ -164,6 +164,8 @@ std::vector<OpCase> LinearCases() {
       cases.push_back(GemmCase(ta, tb, 131, 67, 45, 1, 0));
       cases.push_back(GemmCase(ta, tb, 256, 30, 96, -2, 0.5f));
       cases.push_back(GemmCase(ta, tb, 293, 30, 112, 1, 0));
+      // More than IsSmallProduct takes.
+      cases.push_back(GemmCase(ta, tb, 163, 171, 157, -2, 0.5f));
     }
   }
   for (bool transpose : {false, true}) {
@@ -172,6 +174,9 @@ std::vector<OpCase> LinearCases() {
     cases.push_back(GemmBiasCase(transpose, 4, 5, 0));
     cases.push_back(GemmBiasCase(transpose, 1, 1, 1));
     cases.push_back(GemmBiasCase(transpose, 131, 68, 44));
+    cases.push_back(GemmBiasCase(transpose, 70, 68, 500));
+    cases.push_back(GemmBiasCase(transpose, 160, 172, 164));
+    cases.push_back(GemmBiasCase(transpose, 163, 171, 157));
   }
   // Few tokens against a matrix: every number of rows, and of what is left
   // beside whole tiles; more columns and terms than are taken at a time.
