@@ -35,13 +35,17 @@ constexpr int64_t kVocabularyPerDenseToken = 16;
 constexpr int64_t kSizePerDenseRows = 4;
 constexpr int64_t kLeastDenseTokens = 16;
 // Masked language models of tensor trains learn to copy from the context sooner
-// with dense attention and a dense row for kCopyingRows of the tokens, trained
-// at kCopyingRowRate (docs/outcomes.md). They are tried where what is dense
-// takes at most kMostDenseShare of the target size.
+// with dense attention and dense rows for the most frequent tokens, trained at
+// kCopyingRowRate (docs/outcomes.md). Each of the two takes up to kDenseShare
+// of the target size, and the rows are of no more than kCopyingRows of the
+// tokens; all that is dense takes at most kMostDenseShare.
+constexpr double kDenseShare = 0.3;
 constexpr double kCopyingRows = 3.0 / 16;
-constexpr double kCopyingRowRate = 3e-3;
+constexpr double kCopyingRowRate = 1e-3;
 constexpr int64_t kCopyingRank = 32;
 constexpr double kMostDenseShare = 0.75;
+// How often the job's width is halved at most, so that dense attention fits.
+constexpr int kMostHalvings = 2;
 
 // Chooses candidates for one job.
 class Portfolio {
@@ -138,22 +142,44 @@ class Portfolio {
     }
   }
 
+  // The job's width, halved as often as dense attention needs it; 0: too often.
+  int64_t CopyingWidth() const {
+    const double most = kDenseShare * static_cast<double>(target_.parameters);
+    int64_t width = Width();
+    for (int i = 0; i <= kMostHalvings; ++i, width /= 2) {
+      // Query, key, value and output of each layer.
+      const double attention = 4.0 * static_cast<double>(width) *
+                               static_cast<double>(width) *
+                               job_.model().layers();
+      if (attention <= most) return width;
+    }
+    return 0;
+  }
+
   // Adds the candidate with dense attention, if it means something and may be
   // small enough.
   void AddCopying(std::vector<Candidate>* all) const {
+    const int64_t width = CopyingWidth();
+    if (job_.model().family() != v1::ModelSpec::MASKED_LM ||
+        width < kLeastWidth || !LeavesDenseTokens(job_) ||
+        !LeavesAttention(job_)) {
+      return;
+    }
     Candidate candidate;
     candidate.method = Method::COMERA;
-    candidate.width = Width();
+    candidate.width = width;
     candidate.rank = kCopyingRank;
     candidate.tied = true;
     candidate.dense_attention = true;
+    const auto vocabulary =
+        static_cast<double>(job_.data().tokenizer().train_vocabulary_size());
+    const auto target = static_cast<double>(target_.parameters);
     candidate.dense_tokens = static_cast<int64_t>(
-        kCopyingRows * job_.data().tokenizer().train_vocabulary_size());
-    if (job_.model().family() != v1::ModelSpec::MASKED_LM ||
-        candidate.dense_tokens < kLeastDenseTokens ||
-        !LeavesDenseTokens(job_) || !LeavesAttention(job_) ||
+        std::min(kCopyingRows * vocabulary,
+                 kDenseShare * target / static_cast<double>(width)));
+    if (candidate.dense_tokens < kLeastDenseTokens ||
         SmallestModelParameters(SizedJob(candidate, job_)) >
-            kMostDenseShare * static_cast<double>(target_.parameters)) {
+            kMostDenseShare * target) {
       return;
     }
     if (!own_rates_) {

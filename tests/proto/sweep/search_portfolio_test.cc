@@ -240,15 +240,26 @@ TEST(SearchPortfolioTest, MaskedModelsAreTriedWithDenseAttention) {
     EXPECT_EQ(dense, absl::StrCat(run.label, "\n") == kLabel);
     if (!dense) continue;
     EXPECT_EQ(job.optimizer().kind(), v1::OptimizerSpec::MUON);
-    EXPECT_EQ(job.optimizer().learning_rate_tables(), 3e-3);
+    EXPECT_EQ(job.optimizer().learning_rate_tables(), 1e-3);
   }
-  // What is dense would take too much of it.
-  v1::SweepSpec small = spec;
-  small.mutable_job()
-      ->mutable_objective()
-      ->mutable_late()
-      ->set_target_parameters(70000);
-  EXPECT_THAT(Labels(Plan(small)), Not(HasSubstr("attention=dense")));
+  // In smaller models, attention takes three tenths at half or a quarter of
+  // the width, and so do the rows.
+  const auto of_size = [&](int64_t parameters) {
+    v1::SweepSpec small = spec;
+    small.mutable_job()
+        ->mutable_objective()
+        ->mutable_late()
+        ->set_target_parameters(parameters);
+    return Labels(Plan(small));
+  };
+  EXPECT_THAT(of_size(100000), HasSubstr("width=32 rank=32 output=tied "
+                                         "attention=dense dense_tokens=600"));
+  EXPECT_THAT(of_size(40000), HasSubstr("width=32 rank=32 output=tied "
+                                        "attention=dense dense_tokens=375"));
+  EXPECT_THAT(of_size(20000), HasSubstr("width=16 rank=32 output=tied "
+                                        "attention=dense dense_tokens=375"));
+  // An eighth of the width is too narrow.
+  EXPECT_THAT(of_size(6000), Not(HasSubstr("attention=dense")));
   v1::SweepSpec given = spec;
   given.mutable_job()->mutable_compression()->mutable_attention()->add_ranks(8);
   EXPECT_THAT(Labels(Plan(given)), Not(HasSubstr("attention=dense")));
