@@ -12,7 +12,7 @@
 namespace comera::kernels {
 namespace {
 
-constexpr int64_t kLeastScratchBytes = int64_t{1} << 20;
+constexpr int64_t kLeastScratchBytes = 4096;
 
 absl::Status CheckCopy(const void* to, const void* from, int64_t bytes) {
   RETURN_IF_ERROR(CheckMemory("Copy", "to", to, bytes));

@@ -176,6 +176,7 @@ absl::StatusOr<LaunchTrace> TraceStep(const v1::JobSpec& spec,
   fake_cuda::FakeDevice device;
   device.total_bytes = int64_t{140} << 30;
   fake_cuda::SetFakeDevice(device);
+  const int64_t bytes_before = fake_cuda::CurrentCounts().device_bytes;
   kernels::CudaOptions options;
   options.precision = precision;
   ASSIGN_OR_RETURN(const auto cuda, kernels::CreateCudaBackend(options));
@@ -187,6 +188,7 @@ absl::StatusOr<LaunchTrace> TraceStep(const v1::JobSpec& spec,
     trace = backend.trace();
     trace.activation_bytes = activation_bytes;
   }
+  trace.backend_bytes = fake_cuda::CurrentCounts().device_bytes - bytes_before;
   ASSIGN_OR_RETURN(const trainer::StepPrediction prediction,
                    trainer::PredictStep(config, spec.training().batch_size(),
                                         config.machine));

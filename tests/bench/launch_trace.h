@@ -47,6 +47,9 @@ struct LaunchTrace {
   double moved_bytes = 0, multiply_adds = 0;
   double predicted_seconds = 0, predicted_launches = 0;
   int64_t activation_bytes = 0;
+  // Device memory that the backend took for itself: scratch memory, and the
+  // workspace of cuBLAS.
+  int64_t backend_bytes = 0;
 
   int64_t launches() const;
   // A line for each operation and each product, in a fixed order.

@@ -79,9 +79,11 @@ TEST(LaunchTraceTest, StepsArePredictedToTakeNoLonger) {
         Prediction{"codebert_large", 64, 34.5}}) {
     const LaunchTrace trace = Trace(step.model, step.batch);
     std::cout << absl::StrFormat(
-        "%s, batch %d: predicted %.2f ms, %d launches, activations %.1f MiB\n",
+        "%s, batch %d: predicted %.2f ms, %d launches, activations %.1f MiB, "
+        "scratch memory %.1f MiB\n",
         step.model, step.batch, 1e3 * trace.predicted_seconds, trace.launches(),
-        static_cast<double>(trace.activation_bytes) / (1 << 20));
+        static_cast<double>(trace.activation_bytes) / (1 << 20),
+        static_cast<double>(trace.backend_bytes) / (1 << 20));
     EXPECT_LE(1e3 * trace.predicted_seconds, step.milliseconds)
         << step.model << " " << step.batch;
     // Nothing is left out.
@@ -100,6 +102,7 @@ TEST(LaunchTraceTest, SixEncoder) {
     EXPECT_LE(trace.launches(), 250);
     // The engine's own kernels do them all, so that cuBLAS is not created.
     EXPECT_TRUE(trace.products.empty());
+    EXPECT_LT(trace.backend_bytes, 20 << 20);
   }
 }
 

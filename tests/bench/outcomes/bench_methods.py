@@ -78,14 +78,20 @@ def comera_dense_tokens(spec, rank):
     return spec
 
 
-def comera_dense_attention(spec, rank):
-    """With a tied output, dense attention, and dense rows for three sixteenths
-    of the vocabulary; tensor trains in the rest."""
+def comera_dense_attention(spec, rank, part=1):
+    """Dense attention and dense rows for the most frequent tokens, with a tied
+    output and tensor trains in the rest.
+
+    `part`: of the dense model's width. The rows are of three sixteenths of the
+    vocabulary, in models of half the width of one sixteenth.
+    """
+    if part > 1:
+        set_width(spec, spec["model"]["hidden"] // part)
     comera_tied(spec, rank)
     spec["compression"]["attention"] = {"dense": True}
     spec["compression"]["embedding"]["denseTokens"] = (
-        bench_tasks.vocabulary(spec) * 3 // 16)
-    spec["optimizer"]["learningRateTables"] = 3e-3
+        bench_tasks.vocabulary(spec) * (3 if part == 1 else 1) // 16)
+    spec["optimizer"]["learningRateTables"] = 1e-3
     return spec
 
 
@@ -130,6 +136,9 @@ SIZED = {
                                    {"learningRateCores": 1e-2}),
     "comera, tied, dense attention": (comera_dense_attention,
                                       {"learningRateCores": 1e-2}),
+    "comera, tied, dense attention, half as wide": (
+        lambda s, n: comera_dense_attention(s, n, 2),
+        {"learningRateCores": 1e-2}),
     "comera, two thirds as wide": (comera_narrow, {"learningRateCores": 1e-2}),
     "comera, SiLU": (lambda s, n: with_silu(comera(s, n)),
                      {"learningRateCores": 1e-2}),
