@@ -250,7 +250,8 @@ void FillOptimizer(v1::JobSpec& spec) {
   }
   const bool fast_rows =
       optimizer.tables() == v1::OptimizerSpec::ROWWISE_ADAGRAD ||
-      spec.compression().embedding().dense_tokens() > 0;
+      (spec.model().family() == v1::ModelSpec::CAUSAL_LM &&
+       spec.compression().embedding().dense_tokens() > 0);
   if (fast_rows && !optimizer.has_learning_rate_tables()) {
     optimizer.set_learning_rate_tables(1e-2);
   }

@@ -35,13 +35,12 @@ constexpr int64_t kVocabularyPerDenseToken = 16;
 constexpr int64_t kSizePerDenseRows = 4;
 constexpr int64_t kLeastDenseTokens = 16;
 // Masked language models of tensor trains learn to copy from the context sooner
-// with dense attention and dense rows for the most frequent tokens, trained at
-// kCopyingRowRate (docs/outcomes.md). Each of the two takes up to kDenseShare
-// of the target size, and the rows are of no more than kCopyingRows of the
-// tokens; all that is dense takes at most kMostDenseShare.
+// with dense attention and dense rows for the most frequent tokens
+// (docs/outcomes.md). Each of the two takes up to kDenseShare of the target
+// size, and no more than kCopyingRows of the tokens have rows; all that is
+// dense takes at most kMostDenseShare.
 constexpr double kDenseShare = 0.3;
 constexpr double kCopyingRows = 3.0 / 16;
-constexpr double kCopyingRowRate = 1e-3;
 constexpr int64_t kCopyingRank = 32;
 constexpr double kMostDenseShare = 0.75;
 // How often the job's width is halved at most, so that dense attention fits.
@@ -181,11 +180,6 @@ class Portfolio {
         SmallestModelParameters(SizedJob(candidate, job_)) >
             kMostDenseShare * target) {
       return;
-    }
-    if (!own_rates_) {
-      const v1::OptimizerSpec usual = UsualOptimizer(Method::COMERA, job_);
-      candidate.rates = {usual.kind(), usual.learning_rate_cores(),
-                         usual.learning_rate_other(), kCopyingRowRate};
     }
     all->push_back(candidate);
   }

@@ -152,7 +152,11 @@ TEST(JobDefaultsTest, AdagradAndDenseTokensHaveARateOfTheirOwn) {
   EXPECT_EQ(WithDefaults(spec).optimizer().learning_rate_tables(), 0.1);
   spec.mutable_optimizer()->clear_tables();
   spec.mutable_optimizer()->clear_learning_rate_tables();
+  // Dense rows want a high rate where the next token is predicted only.
   spec.mutable_compression()->mutable_embedding()->set_dense_tokens(5);
+  spec.mutable_model()->set_family(v1::ModelSpec::MASKED_LM);
+  EXPECT_FALSE(WithDefaults(spec).optimizer().has_learning_rate_tables());
+  spec.mutable_model()->set_family(v1::ModelSpec::CAUSAL_LM);
   EXPECT_EQ(WithDefaults(spec).optimizer().learning_rate_tables(), 0.01);
 }
 

@@ -91,7 +91,6 @@ def comera_dense_attention(spec, rank, part=1):
     spec["compression"]["attention"] = {"dense": True}
     spec["compression"]["embedding"]["denseTokens"] = (
         bench_tasks.vocabulary(spec) * (3 if part == 1 else 1) // 16)
-    spec["optimizer"]["learningRateTables"] = 1e-3
     return spec
 
 

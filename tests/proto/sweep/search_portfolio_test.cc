@@ -225,7 +225,7 @@ TEST(SearchPortfolioTest, TiedDecodersOfTensorTrainsHaveDenseTokens) {
 TEST(SearchPortfolioTest, MaskedModelsAreTriedWithDenseAttention) {
   constexpr char kLabel[] =
       "method=comera width=64 rank=32 output=tied attention=dense "
-      "dense_tokens=600 rate=0.01\n";
+      "dense_tokens=600\n";
   v1::SweepSpec spec = Search(0, 150000);
   spec.mutable_job()
       ->mutable_data()
@@ -240,7 +240,7 @@ TEST(SearchPortfolioTest, MaskedModelsAreTriedWithDenseAttention) {
     EXPECT_EQ(dense, absl::StrCat(run.label, "\n") == kLabel);
     if (!dense) continue;
     EXPECT_EQ(job.optimizer().kind(), v1::OptimizerSpec::MUON);
-    EXPECT_EQ(job.optimizer().learning_rate_tables(), 1e-3);
+    EXPECT_FALSE(job.optimizer().has_learning_rate_tables());
   }
   // In smaller models, attention takes three tenths at half or a quarter of
   // the width, and so do the rows.
