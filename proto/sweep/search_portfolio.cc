@@ -34,7 +34,7 @@ constexpr double kSecondCoreRate = 2;
 constexpr int64_t kVocabularyPerDenseToken = 16;
 constexpr int64_t kSizePerDenseRows = 4;
 constexpr int64_t kLeastDenseTokens = 16;
-// Masked language models of tensor trains learn to copy from the context sooner
+// Language models of tensor trains learn to copy from the context sooner
 // with dense attention and dense rows for the most frequent tokens
 // (docs/outcomes.md). Each of the two takes up to kDenseShare of the target
 // size, and no more than kCopyingRows of the tokens have rows; all that is
@@ -159,8 +159,7 @@ class Portfolio {
   // small enough.
   void AddCopying(std::vector<Candidate>* all) const {
     const int64_t width = CopyingWidth();
-    if (job_.model().family() != v1::ModelSpec::MASKED_LM ||
-        width < kLeastWidth || !LeavesDenseTokens(job_) ||
+    if (!IsLm() || width < kLeastWidth || !LeavesDenseTokens(job_) ||
         !LeavesAttention(job_)) {
       return;
     }
