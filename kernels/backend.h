@@ -214,9 +214,9 @@ class Backend {
   virtual absl::StatusOr<void*> Allocate(int64_t bytes) = 0;
   virtual void Free(void* memory) = 0;
   // A planned step allocates nothing. After Seal, Allocate is refused
-  // (FailedPrecondition) until Unseal, which returns Internal if the scratch
-  // memory of an operation grew in between. Backends that have no own memory
-  // need not care.
+  // (FailedPrecondition) until Unseal, which on a host returns Internal if the
+  // scratch memory of an operation grew in between. On a GPU it may grow with
+  // any batch of a new shape, but not while a graph is recorded.
   virtual void Seal() {}
   virtual absl::Status Unseal() { return absl::OkStatus(); }
   virtual absl::Status CopyToDevice(void* to, const void* from,

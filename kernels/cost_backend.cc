@@ -179,8 +179,10 @@ class CostBackend final : public Backend {
   // The bias is added in the epilogue.
   absl::Status GemmBias(bool transpose_b, ConstMatrix a, ConstMatrix b,
                         ConstVector bias, Matrix c) override {
-    const bool small = a.cols > 0 && IsSmallProduct(c.rows, c.cols, a.cols);
-    if (!speed_.gpu || (IsOff16Bytes(a, b, c) && !small)) {
+    if (speed_.gpu && a.cols > 0 && IsSmallProduct(c.rows, c.cols, a.cols)) {
+      return GpuGemm(/*plain=*/false, a, b, static_cast<double>(a.cols), c);
+    }
+    if (!speed_.gpu || IsOff16Bytes(a, b, c)) {
       return Backend::GemmBias(transpose_b, a, b, bias, c);
     }
     return Gemm(false, transpose_b, 1, a, b, 0, c);
@@ -636,9 +638,8 @@ class CostBackend final : public Backend {
       return AddGpu("TallProduct", work);
     }
     if (IsSmallProduct(c.rows, c.cols, inner)) {
-      work.kind = PathOf(c.rows, c.cols, inner) == ProductPath::kFloat32
-                      ? GpuWork::kScalar
-                      : GpuWork::kFused;
+      // By few blocks, in float32 as on tensor cores.
+      work.kind = GpuWork::kFused;
       work.misaligned = false;
       return AddGpu("SmallProduct", work);
     }

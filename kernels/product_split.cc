@@ -11,6 +11,8 @@ constexpr int64_t kMostFloat32Work = int64_t{1} << 21;
 constexpr int64_t kMostGroupedWork = int64_t{1} << 27;
 // The classifier of BERT base's width on 128 sentences has 3 million.
 constexpr int64_t kMostSmallWork = int64_t{1} << 22;
+// Blocks have at most eight steps to walk in parts of kMostParts.
+constexpr int64_t kMostSmallInner = int64_t{1} << 14;
 
 // The steps in which blocks of both kernels walk along the inner size.
 constexpr int64_t kStep = 32;
@@ -37,7 +39,7 @@ ProductPath PathOf(int64_t m, int64_t n, int64_t k) {
 }
 
 bool IsSmallProduct(int64_t m, int64_t n, int64_t k) {
-  return IsWithin(m, n, k, kMostSmallWork);
+  return k <= kMostSmallInner && IsWithin(m, n, k, kMostSmallWork);
 }
 
 ProductSplit SplitProduct(ProductPath path, int64_t m, int64_t n, int64_t k) {

@@ -16,9 +16,9 @@ enum class ProductPath {
 };
 ProductPath PathOf(int64_t m, int64_t n, int64_t k);
 
-// Whether a product that runs by itself takes the kernel of the group rather
-// than cuBLAS, which would be busy for a few microseconds either way. Models
-// whose products are all of this kind do without cuBLAS and its memory.
+// Whether a product of float32 operands that runs by itself takes the kernel of
+// the group rather than cuBLAS. Models whose products are all of this kind do
+// without cuBLAS and its memory.
 bool IsSmallProduct(int64_t m, int64_t n, int64_t k);
 
 // Tiles of the result are squares of these sides.

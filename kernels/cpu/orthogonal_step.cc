@@ -15,8 +15,8 @@
 namespace comera::kernels {
 namespace {
 
-// Rows of matrices begin at multiples of so many floats: a whole vector, and
-// half of SmallGemm's widest block of columns.
+// Rows of matrices begin at multiples of so many floats, a whole vector of
+// AVX-512, so that products have no columns left that fill a part of one.
 constexpr int64_t kLanes = 16;
 
 COMERA_CLONES

@@ -101,10 +101,16 @@ absl::Status CudaBackend::StartCublas() {
       return CudaStatus(code, "the workspace of cuBLAS");
     }
   }
+  const auto created = [](cublasStatus_t code, const char* call) {
+    if (code != CUBLAS_STATUS_SUCCESS) cudaGetLastError();  // likewise
+    return CublasStatus(code, call);
+  };
   if (cublas_lt_ == nullptr) {
-    RETURN_IF_CUBLAS_ERROR(cublasLtCreate(&cublas_lt_));
+    RETURN_IF_ERROR(created(cublasLtCreate(&cublas_lt_), "cublasLtCreate"));
   }
-  if (cublas_ == nullptr) RETURN_IF_CUBLAS_ERROR(cublasCreate(&cublas_));
+  if (cublas_ == nullptr) {
+    RETURN_IF_ERROR(created(cublasCreate(&cublas_), "cublasCreate"));
+  }
   RETURN_IF_CUBLAS_ERROR(cublasSetStream(cublas_, stream_));
   // Its own memory: none is allocated in a captured step, and results repeat.
   RETURN_IF_CUBLAS_ERROR(

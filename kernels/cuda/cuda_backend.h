@@ -1,5 +1,5 @@
-// The operations on an NVIDIA GPU: cuBLAS for matrix products, own kernels for
-// the rest. In builds with the CUDA toolkit only.
+// The operations on an NVIDIA GPU: cuBLAS for large matrix products, own
+// kernels for the rest. In builds with the CUDA toolkit only.
 #ifndef COMERA_KERNELS_CUDA_CUDA_BACKEND_H_
 #define COMERA_KERNELS_CUDA_CUDA_BACKEND_H_
 

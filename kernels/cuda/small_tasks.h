@@ -49,7 +49,8 @@ struct SmallTask {
   int32_t first_block = 0;
 };
 
-// A product as a task: c = alpha op(a) op(b) + beta c. SmallTasks::Takes it.
+// A product as a task: c = alpha op(a) op(b) + beta c. SmallTasks::Takes must
+// be true of its sizes.
 SmallTask ProductTask(bool transpose_a, bool transpose_b, float alpha,
                       ConstMatrix a, ConstMatrix b, float beta, Matrix c);
 

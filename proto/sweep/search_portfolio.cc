@@ -141,46 +141,43 @@ class Portfolio {
     }
   }
 
-  // The job's width, halved as often as dense attention needs it; 0: too often.
-  int64_t CopyingWidth() const {
-    const double most = kDenseShare * static_cast<double>(target_.parameters);
-    int64_t width = Width();
-    for (int i = 0; i <= kMostHalvings; ++i, width /= 2) {
-      // Query, key, value and output of each layer.
-      const double attention = 4.0 * static_cast<double>(width) *
-                               static_cast<double>(width) *
-                               job_.model().layers();
-      if (attention <= most) return width;
-    }
-    return 0;
-  }
-
-  // Adds the candidate with dense attention, if it means something and may be
-  // small enough.
-  void AddCopying(std::vector<Candidate>* all) const {
-    const int64_t width = CopyingWidth();
-    if (!IsLm() || width < kLeastWidth || !LeavesDenseTokens(job_) ||
-        !LeavesAttention(job_)) {
-      return;
-    }
+  // A candidate with dense attention, of so many columns.
+  Candidate Copying(int64_t width) const {
     Candidate candidate;
     candidate.method = Method::COMERA;
     candidate.width = width;
     candidate.rank = kCopyingRank;
     candidate.tied = true;
     candidate.dense_attention = true;
-    const auto vocabulary =
-        static_cast<double>(job_.data().tokenizer().train_vocabulary_size());
+    candidate.dense_tokens = static_cast<int64_t>(std::min(
+        kCopyingRows * static_cast<double>(
+                           job_.data().tokenizer().train_vocabulary_size()),
+        kDenseShare * static_cast<double>(target_.parameters) /
+            static_cast<double>(width)));
+    return candidate;
+  }
+
+  // Adds the widest candidate with dense attention that may be small enough, if
+  // one means something.
+  void AddCopying(std::vector<Candidate>* all) const {
+    if (!IsLm() || !LeavesDenseTokens(job_) || !LeavesAttention(job_)) return;
     const auto target = static_cast<double>(target_.parameters);
-    candidate.dense_tokens = static_cast<int64_t>(
-        std::min(kCopyingRows * vocabulary,
-                 kDenseShare * target / static_cast<double>(width)));
-    if (candidate.dense_tokens < kLeastDenseTokens ||
-        SmallestModelParameters(SizedJob(candidate, job_)) >
-            kMostDenseShare * target) {
-      return;
+    int64_t width = Width();
+    for (int i = 0; i <= kMostHalvings && width >= kLeastWidth;
+         ++i, width /= 2) {
+      // Query, key, value and output of each layer.
+      const double attention = 4.0 * static_cast<double>(width) *
+                               static_cast<double>(width) *
+                               job_.model().layers();
+      const Candidate candidate = Copying(width);
+      if (attention <= kDenseShare * target &&
+          candidate.dense_tokens >= kLeastDenseTokens &&
+          SmallestModelParameters(SizedJob(candidate, job_)) <=
+              kMostDenseShare * target) {
+        all->push_back(candidate);
+        return;
+      }
     }
-    all->push_back(candidate);
   }
 
   std::vector<Candidate> Comera() const {

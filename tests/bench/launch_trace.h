@@ -47,8 +47,8 @@ struct LaunchTrace {
   double moved_bytes = 0, multiply_adds = 0;
   double predicted_seconds = 0, predicted_launches = 0;
   int64_t activation_bytes = 0;
-  // Device memory that the backend took for itself: scratch memory, and the
-  // workspace of cuBLAS.
+  // Device memory that the backend took for itself: scratch memory, the
+  // workspace of cuBLAS, and 64 KiB in which blocks count each other.
   int64_t backend_bytes = 0;
 
   int64_t launches() const;

@@ -151,6 +151,19 @@ absl::Status TimeOperations(const Flags& flags, const v1::JobSpec& spec,
   return absl::OkStatus();
 }
 
+// Multiplies two matrices too large for the engine's own kernels.
+absl::Status MultiplyOnce(kernels::Backend* backend) {
+  constexpr int64_t kSide = 512;
+  ASSIGN_OR_RETURN(void* const memory,
+                   backend->Allocate(2 * kSide * kSide * sizeof(float)));
+  const kernels::Matrix a(static_cast<float*>(memory), kSide, kSide);
+  const kernels::Matrix c(a.data + kSide * kSide, kSide, kSide);
+  absl::Status status = backend->Gemm(false, false, 1, a, a, 0, c);
+  status.Update(backend->Synchronize());
+  backend->Free(memory);
+  return status;
+}
+
 absl::Status Run(const Flags& flags) {
   absl::StatusOr<BenchJob> job =
       MakeBenchJob(flags.model, flags.method, flags.batch, flags.overrides);
@@ -166,12 +179,14 @@ absl::Status Run(const Flags& flags) {
   device.precision = job->spec.training().precision();
   device.threads = flags.threads;
   ASSIGN_OR_RETURN(const std::string device_name, trainer::DeviceName(device));
-  // The change of free memory when a second backend is created tells what one
-  // takes, including scratch memory but not the driver's own.
+  // The change of free memory from a second backend's creation on tells what
+  // one takes, including scratch memory but not the driver's own, nor the code
+  // of cuBLAS, which the first one loads.
   std::unique_ptr<kernels::Backend> first;
   int64_t free_bytes = 0;
   if (device.device == v1::ResourceSpec::GPU) {
     ASSIGN_OR_RETURN(first, trainer::MakeBackend(device));
+    RETURN_IF_ERROR(MultiplyOnce(first.get()));
     ASSIGN_OR_RETURN(free_bytes, first->FreeBytes());
   }
   ASSIGN_OR_RETURN(const auto backend, trainer::MakeBackend(device));

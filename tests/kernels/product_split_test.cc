@@ -15,6 +15,15 @@ TEST(ProductSplitTest, PathsBySize) {
   EXPECT_EQ(PathOf(int64_t{1} << 62, int64_t{1} << 62, 1), ProductPath::kAlone);
 }
 
+TEST(ProductSplitTest, SmallProductsDoWithoutCublas) {
+  EXPECT_TRUE(IsSmallProduct(1, 3, 768));
+  EXPECT_TRUE(IsSmallProduct(128, 30, 768));
+  EXPECT_TRUE(IsSmallProduct(16, 16, 16384));
+  EXPECT_FALSE(IsSmallProduct(256, 30, 768));
+  EXPECT_FALSE(IsSmallProduct(1, 1, 16385));
+  EXPECT_FALSE(IsSmallProduct(int64_t{1} << 62, int64_t{1} << 62, 1));
+}
+
 TEST(ProductSplitTest, PartsCoverTheInnerSize) {
   for (const int64_t m : {1, 16, 128, 1000}) {
     for (const int64_t n : {1, 33, 128, 1024}) {

@@ -73,7 +73,8 @@ COMERA_INLINE void AllColumns(const SmallGemmShape& s, float alpha,
   for (; s.m == 1 && j + 64 <= s.n; j += 64) {
     Block<kLanes, 64 / kLanes, 1>(s, alpha, a, b + j, beta, c + j);
   }
-  // Two vectors of 16, whose sums are enough not to wait for each other.
+  // Two vectors of 16 columns: with one, a block has six sums, and each
+  // addition would wait for the one before it to end.
   if constexpr (kLanes == 16) {
     for (; j + 32 <= s.n; j += 32) {
       Columns<16, 2>(s, alpha, a, b + j, beta, c + j);

@@ -283,6 +283,11 @@ std::vector<OpCase> ObjectiveCases() {
                                   {5200, 57, 1, 0.1f, 0}}));
   cases.push_back(Sparing(
       OrthogonalCase("large", 512 * 192, {{0, 512, 192, 0.1f, 0.01f, true}})));
+  // Two large ones share a place in the workspace; 206 columns leave a vector
+  // that is filled up.
+  cases.push_back(Sparing(OrthogonalCase(
+      "two_large", 2 * 401 * 206,
+      {{0, 401, 206, 0.1f, 0.01f, true}, {401 * 206, 206, 401, 0.1f, 0}})));
   cases.push_back(OrthogonalFromStateCase("finite", 3));
   cases.push_back(OrthogonalFromStateCase(
       "not_finite", std::numeric_limits<double>::infinity()));

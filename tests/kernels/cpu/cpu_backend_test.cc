@@ -46,6 +46,29 @@ TEST(CpuBackendTest, RefusesIndicesOutsideTheTable) {
   }
 }
 
+// Members of a gang have other numbers of threads and need the same bits.
+TEST(CpuBackendTest, OrthogonalStepsDoNotDependOnTheNumberOfThreads) {
+  // Shared among the threads row by row, and one to a thread.
+  const std::vector<OrthogonalSegment> segments = {
+      {0, 401, 206, 0.1f, 0.01f, true}, {82606, 30, 77, 0.1f, 0.01f, true}};
+  const int64_t size = 82606 + 30 * 77;
+  std::vector<std::vector<float>> results;
+  for (const int threads : {1, 3}) {
+    const std::unique_ptr<Backend> backend = CreateCpuBackend({threads});
+    std::vector<float> parameters = Random(size, 1), momentum(size);
+    const std::vector<float> gradients = Random(size, 2);
+    ASSERT_OK_AND_ASSIGN(
+        void* const workspace,
+        backend->Allocate(backend->OrthogonalStepWorkspaceBytes(segments)));
+    ASSERT_OK(backend->OrthogonalStep({}, segments, {parameters.data(), size},
+                                      {gradients.data(), size},
+                                      {momentum.data(), size}, workspace));
+    backend->Free(workspace);
+    results.push_back(parameters);
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
 TEST(CpuBackendTest, RefusesOffsetsThatDoNotCutTheRows) {
   const std::unique_ptr<Backend> backend = CreateCpuBackend({});
   std::vector<float> data(64);
