@@ -148,7 +148,7 @@ class CudaBackend final : public Backend {
   // Memory that has grown: graphs use the former pieces, so all of them stay.
   // Each is at least twice as large as the one before.
   std::vector<void*> scratch_;
-  int64_t scratch_bytes_ = 0;  // of the last
+  int64_t scratch_bytes_ = 0;  // the size of the last
   void* cublas_workspace_ = nullptr;
   char* staging_ = nullptr;  // two halves
   cudaEvent_t staged_[2] = {};

@@ -41,7 +41,7 @@ constexpr int64_t kLeastDenseTokens = 16;
 // dense takes at most kMostDenseShare.
 constexpr double kDenseShare = 0.3;
 constexpr double kCopyingRows = 3.0 / 16;
-constexpr int64_t kCopyingRank = 32;
+constexpr int64_t kCopyingRank = 32;  // at the job's width
 constexpr double kMostDenseShare = 0.75;
 // How often the job's width is halved at most, so that dense attention fits.
 constexpr int kMostHalvings = 2;
@@ -146,7 +146,7 @@ class Portfolio {
     Candidate candidate;
     candidate.method = Method::COMERA;
     candidate.width = width;
-    candidate.rank = kCopyingRank;
+    candidate.rank = std::max<int64_t>(1, kCopyingRank * width / Width());
     candidate.tied = true;
     candidate.dense_attention = true;
     candidate.dense_tokens = static_cast<int64_t>(std::min(

@@ -262,6 +262,12 @@ int64_t SearchLedger::PlannedSize(int run) const {
   return SmallestModelParameters(spec) == most ? static_cast<int64_t>(most) : 0;
 }
 
+bool SearchLedger::LearnsLate(int run) const {
+  const v1::CompressionSpec& compression = plan_->RunSpec(run).compression();
+  return compression.method() == v1::CompressionSpec::COMERA &&
+         compression.attention().dense();
+}
+
 SearchEntrant SearchLedger::Describe(const SearchChild& child, int id) const {
   SearchEntrant entrant;
   entrant.id = id;
@@ -279,9 +285,11 @@ SearchEntrant SearchLedger::Describe(const SearchChild& child, int id) const {
       size = expected;
     }
     entrant.name = CandidateWords(plan_->runs[std::max(largest, 0)].label);
+    entrant.learns_late = LearnsLate(std::max(largest, 0));
   } else {
     size = ExpectedSize(child.index);
     entrant.name = CandidateWords(plan_->runs[child.index].label);
+    entrant.learns_late = LearnsLate(child.index);
   }
   const auto& samples = QualitiesOf(child);
   if (samples.empty()) return entrant;

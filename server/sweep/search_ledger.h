@@ -81,6 +81,8 @@ class SearchLedger {
   // The number of parameters by the newest figures of the run or its stage; 0:
   // there are none.
   int64_t FirstSize(int run) const;
+  // SearchEntrant::learns_late of a run.
+  bool LearnsLate(int run) const;
   double QualityOf(const v1::StepMetrics& metrics, bool* known) const;
   double QualityOf(const v1::TrainingResult& result) const;
 

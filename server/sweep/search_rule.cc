@@ -70,6 +70,32 @@ std::string WhyStopped(const SearchTarget& target, const Ranked& worse,
       " than the ", keep, " that go on");
 }
 
+std::string WhyDisplaced(const SearchTarget& target,
+                         const SearchEntrant& entrant,
+                         const SearchEntrant& late) {
+  return absl::StrCat(
+      "stopped: ", target.Name(), " ", FigureWords(entrant.quality), " with ",
+      SizeWords(entrant.size), " parameters; its place is kept for ", late.name,
+      ", which learns late");
+}
+
+// Puts the best that learns late in the last of the first `keep` places, if
+// none of them has such a one, and returns it. Those behind move back by one
+// place.
+const SearchEntrant* KeepALateLearner(size_t keep,
+                                      std::vector<Ranked>* ranked) {
+  if (keep < 2 || keep >= ranked->size()) return nullptr;
+  const auto is_late = [](const Ranked& one) {
+    return one.entrant->measured && one.entrant->learns_late;
+  };
+  const auto end = ranked->begin() + static_cast<int64_t>(keep);
+  if (std::any_of(ranked->begin(), end, is_late)) return nullptr;
+  const auto late = std::find_if(end, ranked->end(), is_late);
+  if (late == ranked->end()) return nullptr;
+  std::rotate(end - 1, late, late + 1);
+  return (end - 1)->entrant;
+}
+
 }  // namespace
 
 std::vector<SearchStop> StopWorse(const SearchTarget& target,
@@ -101,9 +127,13 @@ std::vector<SearchStop> StopWorse(const SearchTarget& target,
             [&](const Ranked& a, const Ranked& b) {
               return a.Key(target) < b.Key(target);
             });
+  const SearchEntrant* const late =
+      target.has_quality ? nullptr : KeepALateLearner(keep, &ranked);
   for (size_t i = keep; i < ranked.size(); ++i) {
-    stops.push_back(
-        {ranked[i].entrant->id, WhyStopped(target, ranked[i], keep)});
+    const bool displaced = late != nullptr && i == keep;
+    stops.push_back({ranked[i].entrant->id,
+                     displaced ? WhyDisplaced(target, *ranked[i].entrant, *late)
+                               : WhyStopped(target, ranked[i], keep)});
   }
   return stops;
 }

@@ -36,6 +36,9 @@ struct SearchEntrant {
   // Whether learning is not slowing down yet, or has not begun (IsSpeedingUp in
   // search_ledger.h), so that `hope` does not foretell the end.
   bool speeding_up = false;
+  // Whether models of its kind learn slowly at first and well later: language
+  // models of tensor trains with dense attention.
+  bool learns_late = false;
   // The lowest loss at the present size: it tells candidates apart whose metric
   // is still that of guessing.
   double loss = 0;
@@ -55,7 +58,8 @@ struct SearchStop {
 //    compared by the loss), then the ones farthest from the quality;
 //  - the others, the largest first.
 // Without a target quality the beaten ones go before the others, and the metric
-// takes the place of the distance.
+// takes the place of the distance; and one place, if there are two, is for the
+// best of those that learn late.
 // A pure function; ties go by the order given.
 std::vector<SearchStop> StopWorse(const SearchTarget& target,
                                   const std::vector<SearchEntrant>& entrants,

@@ -252,11 +252,11 @@ TEST(SearchPortfolioTest, LanguageModelsAreTriedWithDenseAttention) {
         ->set_target_parameters(parameters);
     return Labels(Plan(small));
   };
-  EXPECT_THAT(of_size(100000), HasSubstr("width=32 rank=32 output=tied "
+  EXPECT_THAT(of_size(100000), HasSubstr("width=32 rank=16 output=tied "
                                          "attention=dense dense_tokens=600"));
-  EXPECT_THAT(of_size(40000), HasSubstr("width=32 rank=32 output=tied "
+  EXPECT_THAT(of_size(40000), HasSubstr("width=32 rank=16 output=tied "
                                         "attention=dense dense_tokens=375"));
-  EXPECT_THAT(of_size(20000), HasSubstr("width=16 rank=32 output=tied "
+  EXPECT_THAT(of_size(20000), HasSubstr("width=16 rank=8 output=tied "
                                         "attention=dense dense_tokens=375"));
   // An eighth of the width is too narrow.
   EXPECT_THAT(of_size(6000), Not(HasSubstr("attention=dense")));

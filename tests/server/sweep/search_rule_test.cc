@@ -47,6 +47,26 @@ std::vector<int> Ids(const std::vector<SearchStop>& stops) {
   return ids;
 }
 
+TEST(SearchRuleTest, ForASizeAloneAPlaceIsForOneThatLearnsLate) {
+  std::vector<SearchEntrant> entrants = {
+      Entrant(0, 100, 3.0), Entrant(1, 100, 3.1), Entrant(2, 100, 3.4),
+      Entrant(3, 100, 3.3), Entrant(4, 100, 3.2)};
+  entrants[2].learns_late = entrants[3].learns_late = true;
+  entrants[3].name = "the late one";
+  const SearchTarget size = Loss(0, 100);
+  const auto stops = StopWorse(size, entrants, 2);
+  EXPECT_THAT(Ids(stops), ElementsAre(1, 4, 2));
+  EXPECT_EQ(stops[0].reason,
+            "stopped: loss 3.1 with 100 parameters; its place is kept for the "
+            "late one, which learns late");
+  EXPECT_THAT(stops[1].reason, HasSubstr("candidate has loss 3"));
+  // One place is for the best; one that leads needs no help.
+  EXPECT_THAT(Ids(StopWorse(size, entrants, 1)), ElementsAre(1, 4, 3, 2));
+  EXPECT_THAT(Ids(StopWorse(size, entrants, 4)), ElementsAre(2));
+  // A quality tells by itself which candidates may still meet it.
+  EXPECT_THAT(Ids(StopWorse(Loss(2, 100), entrants, 2)), ElementsAre(4, 3, 2));
+}
+
 TEST(SearchRuleTest, TheBeatenGoBeforeTheFar) {
   // The first is farther from the target than the beaten one.
   const auto stops = StopWorse(
