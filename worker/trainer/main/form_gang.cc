@@ -35,8 +35,9 @@ constexpr absl::Duration kStopInterval = absl::Milliseconds(200);
 constexpr absl::Duration kCollective = absl::Minutes(15);
 
 // What the members of a gang must have in common: how they deal samples, in
-// which order they add and how they connect. Raised with each change of these.
-constexpr char kVersion[] = "3";
+// which order they add, in the optimiser too, and how they connect. Raised with
+// each change of these.
+constexpr char kVersion[] = "4";
 
 // Written by member 0, and by the coordinator passed to the workers of the gang
 // alone.
