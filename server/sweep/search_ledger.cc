@@ -263,9 +263,9 @@ int64_t SearchLedger::PlannedSize(int run) const {
 }
 
 bool SearchLedger::LearnsLate(int run) const {
-  const v1::CompressionSpec& compression = plan_->RunSpec(run).compression();
-  return compression.method() == v1::CompressionSpec::COMERA &&
-         compression.attention().dense();
+  const v1::JobSpec spec = plan_->RunSpec(run);
+  return spec.compression().method() == v1::CompressionSpec::COMERA &&
+         spec.compression().attention().dense();
 }
 
 SearchEntrant SearchLedger::Describe(const SearchChild& child, int id) const {
