@@ -177,6 +177,36 @@ TEST_F(SweepSearchTest, OfASizeAloneTheLowestLossWithinItIsChosen) {
               HasSubstr("56,000 parameters, more than the target of 44,000"));
 }
 
+// The model with dense attention is the worst for a third of its training.
+class LateLearnerTest : public SweepSearchTest {
+ protected:
+  double LossAt(const v1::JobSpec& spec, int64_t step) override {
+    if (!spec.compression().attention().dense()) {
+      return SweepSearchTest::LossAt(spec, step);
+    }
+    return step < 1500 ? 5.9 : 2;
+  }
+};
+
+TEST_F(LateLearnerTest, DenseAttentionHasAPlaceInSearchesForASize) {
+  v1::SweepSpec spec = Search(0, 70000);
+  for (const int width : {16, 24, 32, 40, 48, 56}) {
+    v1::SweepPoint& point = *spec.add_list();
+    point.set_method(v1::CompressionSpec::COMERA);
+    point.set_label(absl::StrCat("method=comera width=", width));
+    v1::FieldValue& field = *point.add_fields();
+    field.set_path("model.hidden");
+    field.set_value(absl::StrCat(width));
+  }
+  v1::FieldValue& dense = *spec.mutable_list(2)->add_fields();
+  dense.set_path("compression.attention.dense");
+  dense.set_value("true");
+  Create(spec);
+  Play();
+  EXPECT_EQ(sweep().outcome(), v1::TARGET_MET);
+  EXPECT_EQ(sweep().search().chosen_run(), 2);
+}
+
 TEST_F(SweepSearchTest, ARestartInEveryRoundChangesNothing) {
   Create(DenseSearch({16, 24, 32, 40, 48, 56, 64, 72}, 2.9));
   for (int round = 1; round <= 3; ++round) {
