@@ -94,6 +94,12 @@ class DeviceRank {
   cudaStream_t stream() { return stream_; }
   absl::Span<float> values() { return absl::MakeSpan(values_, kCount); }
 
+  // Sums the values for what is enqueued next.
+  absl::Status Sum(size_t exact_tail = 0) {
+    RETURN_IF_ERROR(communicator_->EnqueueAllReduce(values(), exact_tail));
+    return communicator_->JoinAllReduces();
+  }
+
   absl::Status Set(const std::vector<float>& values) {
     return CudaStatus(
         cudaMemcpyAsync(values_, values.data(), kCount * sizeof(float),
@@ -155,8 +161,7 @@ TEST(NcclDeviceTest, SumsAreOrderedWithTheStream) {
                     const auto in =
                         Integers(round + rank.communicator().rank());
                     RETURN_IF_ERROR(rank.Set(in));
-                    RETURN_IF_ERROR(
-                        rank.communicator().EnqueueAllReduce(rank.values()));
+                    RETURN_IF_ERROR(rank.Sum());
                     ASSIGN_OR_RETURN(const std::vector<float> out, rank.Get());
                     const int others = ranks * (ranks - 1) / 2;
                     for (int i = 0; i < DeviceRank::kCount; ++i) {
@@ -176,7 +181,7 @@ TEST(NcclDeviceTest, SumsInAGraph) {
                 [](DeviceRank& rank) -> absl::Status {
                   Communicator& gang = rank.communicator();
                   RETURN_IF_ERROR(rank.Set(Integers(gang.rank())));
-                  RETURN_IF_ERROR(gang.EnqueueAllReduce(rank.values()));
+                  RETURN_IF_ERROR(rank.Sum());
                   RETURN_IF_ERROR(rank.Get().status());
                   cudaGraph_t graph = nullptr;
                   cudaGraphExec_t exec = nullptr;
@@ -184,7 +189,7 @@ TEST(NcclDeviceTest, SumsInAGraph) {
                       cudaStreamBeginCapture(rank.stream(),
                                              cudaStreamCaptureModeThreadLocal),
                       "begin"));
-                  RETURN_IF_ERROR(gang.EnqueueAllReduce(rank.values()));
+                  RETURN_IF_ERROR(rank.Sum());
                   RETURN_IF_ERROR(CudaStatus(
                       cudaStreamEndCapture(rank.stream(), &graph), "end"));
                   RETURN_IF_ERROR(CudaStatus(
@@ -212,14 +217,13 @@ TEST(NcclDeviceTest, SumsInAGraph) {
 TEST(NcclDeviceTest, CompressedSumsKeepTheirBound) {
   NcclOptions options;
   options.compress = true;
-  options.exact_tail = 4;
   EXPECT_THAT(
       OnAllGpus(options,
                 [](DeviceRank& rank) -> absl::Status {
                   Communicator& gang = rank.communicator();
                   const int n = gang.world_size();
                   RETURN_IF_ERROR(rank.Set(Integers(gang.rank())));
-                  RETURN_IF_ERROR(gang.EnqueueAllReduce(rank.values()));
+                  RETURN_IF_ERROR(rank.Sum(/*exact_tail=*/4));
                   ASSIGN_OR_RETURN(const std::vector<float> out, rank.Get());
                   for (int i = 0; i < DeviceRank::kCount; ++i) {
                     const double sum = n * (i % 1000) + n * (n - 1) / 2;
@@ -239,8 +243,7 @@ TEST(NcclDeviceTest, TheDeviceNeverWaitsForEver) {
   options.timeout = absl::Seconds(2);
   const auto statuses = OnAllGpus(options, [](DeviceRank& rank) {
     if (rank.communicator().rank() > 0) return absl::OkStatus();
-    const absl::Status enqueued =
-        rank.communicator().EnqueueAllReduce(rank.values());
+    const absl::Status enqueued = rank.Sum();
     if (!enqueued.ok()) return enqueued;
     EXPECT_OK(rank.Get());
     return rank.communicator().Barrier();

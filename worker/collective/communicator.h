@@ -19,13 +19,14 @@ namespace comera::collective {
 // is broken: every later call returns the first error, and the gang must be
 // formed anew (the next attempt).
 //
-// Thread safety: one thread calls collectives; Abort and collectives_done may
-// be called from any thread.
+// Thread safety: one thread at a time calls collectives; Abort and
+// collectives_done may be called from any thread.
 //
 // Visibility: AllReduce and Broadcast are synchronous and take memory of the
 // host; the result is there when they return OK. EnqueueAllReduce takes memory
-// of the device and only enqueues: what the backend enqueues afterwards finds
-// the sum, the host finds it after it has waited for the backend.
+// of the device and only enqueues: what the backend enqueues after
+// JoinAllReduces finds the sum, the host finds it after it has waited for the
+// backend.
 //
 // Errors: Unavailable, a member was lost; DeadlineExceeded, a collective did
 // not finish within the time-out; Aborted, Abort was called; InvalidArgument;
@@ -64,16 +65,23 @@ class Communicator {
   virtual absl::Status Barrier() = 0;
 
   // Whether this communicator belongs to a backend with memory of its own; if
-  // not, the two methods below are Unimplemented.
+  // not, the three methods below are Unimplemented.
   virtual bool on_device() const { return false; }
-  // AllReduce of memory of the backend, behind all that was enqueued there. It
-  // may be recorded in the backend's graph, as long as the size is not larger
-  // than one that was reduced before. Errors of the collective come from a
-  // later call; the device never waits longer than the time-out, and then goes
-  // on with values that are no sum: users of the values ask Replayed(0) first.
-  virtual absl::Status EnqueueAllReduce(absl::Span<float> values) {
+  // AllReduce of memory of the backend, behind all that was enqueued there. What
+  // the backend enqueues next does not wait for it: JoinAllReduces does. If the
+  // communicator was made to compress, this is AllReduceCompressed. It may be
+  // recorded in the backend's graph, with its JoinAllReduces, as long as the
+  // size is not larger than one that was reduced before. Errors of the
+  // collective come from a later call; the device never waits longer than the
+  // time-out, and then goes on with values that are no sum: users of the values
+  // ask Replayed(0) first.
+  virtual absl::Status EnqueueAllReduce(absl::Span<float> values,
+                                        size_t exact_tail) {
     return NotOnDevice();
   }
+  // What the backend enqueues from here on finds the sums of all EnqueueAllReduces
+  // so far.
+  virtual absl::Status JoinAllReduces() { return NotOnDevice(); }
   // Reports that a graph holding so many EnqueueAllReduces was just replayed,
   // so that they are counted and watched like those that were called. 0: only
   // returns the error that ended what was enqueued, if there was one.

@@ -38,10 +38,12 @@ class CountedCommunicator : public Communicator {
     return inner_->Barrier();
   }
   bool on_device() const override { return inner_->on_device(); }
-  absl::Status EnqueueAllReduce(absl::Span<float> values) override {
+  absl::Status EnqueueAllReduce(absl::Span<float> values,
+                                size_t exact_tail) override {
     ++begun_;
-    return inner_->EnqueueAllReduce(values);
+    return inner_->EnqueueAllReduce(values, exact_tail);
   }
+  absl::Status JoinAllReduces() override { return inner_->JoinAllReduces(); }
   absl::Status Replayed(int64_t all_reduces) override {
     begun_ += all_reduces;
     return inner_->Replayed(all_reduces);

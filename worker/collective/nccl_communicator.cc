@@ -31,7 +31,9 @@ class NcclCommunicator final : public Communicator {
   absl::Status AllReduce(absl::Span<float> values) override;
   absl::Status Broadcast(absl::Span<char> bytes, int root) override;
   absl::Status Barrier() override;
-  absl::Status EnqueueAllReduce(absl::Span<float> values) override;
+  absl::Status EnqueueAllReduce(absl::Span<float> values,
+                                size_t exact_tail) override;
+  absl::Status JoinAllReduces() override;
   absl::Status Replayed(int64_t all_reduces) override;
 
   void Abort() override { connection_->Abort(); }
@@ -49,7 +51,8 @@ class NcclCommunicator final : public Communicator {
   absl::Status Sum(void* values, int64_t count, NcclApi::Type type,
                    NcclApi::Comm comm);
   // On stream_, in place.
-  absl::Status Reduce(absl::Span<float> values, NcclApi::Comm comm);
+  absl::Status Reduce(absl::Span<float> values, size_t exact_tail,
+                      NcclApi::Comm comm);
   // Room for `count` bfloat16.
   absl::Status ReserveCompressed(int64_t count, bool capturing);
 
@@ -58,6 +61,8 @@ class NcclCommunicator final : public Communicator {
   std::unique_ptr<NcclConnection> connection_;
   NcclApi::Stream stream_ = nullptr;
   NcclApi::Event before_ = nullptr, after_ = nullptr;
+  // An all-reduce was enqueued since the last JoinAllReduces.
+  bool unjoined_ = false;
   void* device_ = nullptr;  // kStageBytes each
   void* host_ = nullptr;
   void* compressed_ = nullptr;
@@ -168,10 +173,11 @@ absl::Status NcclCommunicator::ReserveCompressed(int64_t count,
 }
 
 absl::Status NcclCommunicator::Reduce(absl::Span<float> values,
-                                      NcclApi::Comm comm) {
+                                      size_t exact_tail, NcclApi::Comm comm) {
   const auto count = static_cast<int64_t>(values.size());
   const int64_t exact =
-      options_.compress ? std::min(options_.exact_tail, count) : count;
+      options_.compress ? std::min(static_cast<int64_t>(exact_tail), count)
+                        : count;
   const int64_t rounded = count - exact;
   if (rounded > 0) {
     RETURN_IF_ERROR(
@@ -184,7 +190,8 @@ absl::Status NcclCommunicator::Reduce(absl::Span<float> values,
   return Sum(values.data() + rounded, exact, NcclApi::Type::kFloat32, comm);
 }
 
-absl::Status NcclCommunicator::EnqueueAllReduce(absl::Span<float> values) {
+absl::Status NcclCommunicator::EnqueueAllReduce(absl::Span<float> values,
+                                                size_t exact_tail) {
   const absl::StatusOr<bool> capturing =
       api_.IsCapturing(options_.backend_stream);
   if (!capturing.ok()) return connection_->Refuse(capturing.status());
@@ -196,13 +203,26 @@ absl::Status NcclCommunicator::EnqueueAllReduce(absl::Span<float> values) {
     if (values.empty()) return absl::OkStatus();
     RETURN_IF_ERROR(api_.RecordEvent(before_, options_.backend_stream));
     RETURN_IF_ERROR(api_.StreamWaitEvent(stream_, before_));
-    RETURN_IF_ERROR(Reduce(values, comm));
-    RETURN_IF_ERROR(api_.RecordEvent(after_, stream_));
-    return api_.StreamWaitEvent(options_.backend_stream, after_);
+    unjoined_ = true;
+    return Reduce(values, exact_tail, comm);
   };
   if (*capturing) return connection_->Record(calls);
   RETURN_IF_ERROR(connection_->Begin());
   return connection_->Enqueue(calls, stream_, /*last=*/true).status();
+}
+
+absl::Status NcclCommunicator::JoinAllReduces() {
+  if (!unjoined_) return connection_->error();
+  unjoined_ = false;
+  const absl::StatusOr<bool> capturing =
+      api_.IsCapturing(options_.backend_stream);
+  if (!capturing.ok()) return connection_->Refuse(capturing.status());
+  absl::Status status = api_.RecordEvent(after_, stream_);
+  if (status.ok()) {
+    status = api_.StreamWaitEvent(options_.backend_stream, after_);
+  }
+  if (!status.ok()) return *capturing ? status : connection_->Refuse(status);
+  return connection_->error();
 }
 
 absl::Status NcclCommunicator::Replayed(int64_t all_reduces) {
@@ -226,9 +246,6 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateNcclCommunicator(
   if (options.timeout < absl::Milliseconds(1) ||
       options.connect_timeout < absl::Milliseconds(1)) {
     return absl::InvalidArgumentError("time-outs must be at least 1 ms");
-  }
-  if (options.exact_tail < 0) {
-    return absl::InvalidArgumentError("exact_tail must not be negative");
   }
   if (options.api == nullptr || rendezvous == nullptr) {
     return absl::InvalidArgumentError("NCCL needs its api and a rendezvous");

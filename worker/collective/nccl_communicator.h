@@ -31,15 +31,14 @@ struct NcclOptions {
   // rounded once and the sum once per member, so that it is off by at most
   // world_size * 2^-8 of the sum of the absolute values.
   bool compress = false;
-  // The last so many values of each EnqueueAllReduce stay float32 all the same.
-  int64_t exact_tail = 0;
 };
 
 // Joins the gang: member 0 makes NCCL's id and leaves it in `rendezvous`, which
 // must be this gang's alone.
 //
 // Collectives run on a stream of the communicator's own, ordered against the
-// backend's by events. A thread watches those under way: when one fails, takes
+// backend's by events, so that the backend may compute while a sum that was only
+// enqueued is on its way. A thread watches those under way: when one fails, takes
 // longer than the time-out, or Abort is called, NCCL's communicator is aborted,
 // which ends them on the device. NCCL does not tell the other members of the
 // machine, so the member that ends, in whatever way, leaves a note in

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "common/status_macros.h"
 #include "common/status_matchers.h"
@@ -19,8 +20,11 @@ namespace {
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-absl::Status Sum(NcclRank& rank, std::vector<float>& values) {
-  return rank.communicator->EnqueueAllReduce(absl::MakeSpan(values));
+absl::Status Sum(NcclRank& rank, std::vector<float>& values,
+                 size_t exact_tail = 0) {
+  RETURN_IF_ERROR(rank.communicator->EnqueueAllReduce(absl::MakeSpan(values),
+                                                      exact_tail));
+  return rank.communicator->JoinAllReduces();
 }
 
 TEST(NcclCommunicatorTest, AGangOfOneWorksTheSame) {
@@ -54,7 +58,6 @@ TEST(NcclCommunicatorTest, RefusesBadOptions) {
   refused([](NcclOptions& o) { o.world_size = 0; });
   refused([](NcclOptions& o) { o.timeout = absl::ZeroDuration(); });
   refused([](NcclOptions& o) { o.connect_timeout = absl::ZeroDuration(); });
-  refused([](NcclOptions& o) { o.exact_tail = -1; });
   refused([](NcclOptions& o) { o.api = nullptr; });
   EXPECT_THAT(CreateNcclCommunicator(gang.ranks[0].options, nullptr),
               StatusIs(absl::StatusCode::kInvalidArgument));
@@ -258,6 +261,45 @@ TEST(NcclCommunicatorTest, DeviceSumsAreOrderedWithTheBackendsWork) {
   for (const auto& rank : values) EXPECT_THAT(rank, Each(expected));
 }
 
+TEST(NcclCommunicatorTest, TheBackendComputesWhileASumIsOnItsWay) {
+  std::vector<float> first(10, 1), second(10, 2);
+  absl::Notification computed;
+  NcclGang gang(2);
+  gang.Create();
+  const auto sum = [&](int i, std::vector<float>& values) {
+    return gang.ranks[i].communicator->EnqueueAllReduce(
+        absl::MakeSpan(values), /*exact_tail=*/0);
+  };
+  NcclRank& rank = gang.ranks[0];
+  ASSERT_OK(sum(0, first));
+  rank.backend().Enqueue([&] { computed.Notify(); });
+  // The other member has not come yet.
+  ASSERT_TRUE(computed.WaitForNotificationWithTimeout(absl::Seconds(30)));
+  ASSERT_OK(sum(0, second));
+  ASSERT_OK(rank.communicator->JoinAllReduces());
+  std::vector<float> seen;
+  rank.backend().Enqueue([&] { seen = {first[0], second[9]}; });
+  std::vector<float> other_first(10, 3), other_second(10, 4);
+  ASSERT_OK(sum(1, other_first));
+  ASSERT_OK(sum(1, other_second));
+  ASSERT_OK(gang.ranks[1].communicator->JoinAllReduces());
+  rank.backend().Synchronize();
+  gang.ranks[1].backend().Synchronize();
+  EXPECT_EQ(seen, (std::vector<float>{4, 6}));
+}
+
+TEST(NcclCommunicatorTest, WithoutASumThereIsNothingToJoin) {
+  NcclGang gang(1);
+  gang.Create();
+  NcclRank& rank = gang.ranks[0];
+  EXPECT_OK(rank.communicator->JoinAllReduces());
+  rank.communicator->Abort();
+  EXPECT_THAT(rank.communicator->Barrier(),
+              StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(rank.communicator->JoinAllReduces(),
+              StatusIs(absl::StatusCode::kAborted));
+}
+
 TEST(NcclCommunicatorTest, RecordedSumsRunWithTheirGraph) {
   NcclGang gang(2);
   gang.Create();
@@ -341,10 +383,7 @@ TEST(NcclCommunicatorTest, ItEndsWithoutWaitingForItsGraphs) {
 TEST(NcclCommunicatorTest, CompressedSumsKeepTheirBound) {
   constexpr int kRanks = 4, kCount = 5000, kTail = 4;
   NcclGang gang(kRanks);
-  gang.ForEach([](NcclOptions& o) {
-    o.compress = true;
-    o.exact_tail = kTail;
-  });
+  gang.ForEach([](NcclOptions& o) { o.compress = true; });
   gang.Create();
   std::vector<std::vector<float>> values(kRanks);
   std::vector<double> sums(kCount), magnitudes(kCount);
@@ -357,7 +396,7 @@ TEST(NcclCommunicatorTest, CompressedSumsKeepTheirBound) {
     }
   }
   const auto body = [&](int i) -> absl::Status {
-    RETURN_IF_ERROR(Sum(gang.ranks[i], values[i]));
+    RETURN_IF_ERROR(Sum(gang.ranks[i], values[i], kTail));
     gang.ranks[i].backend().Synchronize();
     return absl::OkStatus();
   };

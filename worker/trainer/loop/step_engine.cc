@@ -53,6 +53,10 @@ absl::Status StepEngine::Rebind() {
   warm_tokens_ = warm_labels_ = 0;
   runner_.Forget();
   RETURN_IF_ERROR(model_.Bind(progress_));
+  ModelPlan& plan = *model_.plan();
+  buckets_ = gradient_sum_.overlaps()
+                 ? plan.model().GradientBuckets(options_.bucket_floats)
+                 : std::vector<ParameterRange>{{0, plan.gradients().size}};
   readback_.reset();
   const Objective& objective = *model_.objective();
   const Optimizer& optimizer = *model_.optimizer();
@@ -141,13 +145,16 @@ absl::Status StepEngine::RunStep(bool stop) {
     return absl::OkStatus();
   }
   // One graph holds all where there is nothing to sum or to decide in between.
-  // A gang sums between two graphs: NCCL wants a captured sum captured and
-  // replayed by all members alike, and whether a member replays depends on the
-  // shape of its own batch.
+  // A gang sums between graphs: NCCL wants a captured sum captured and replayed
+  // by all members alike, and whether a member replays depends on the shape of
+  // its own batch.
   const bool update = readback_ != nullptr && options_.world_size() == 1 &&
                       batches_.size() == 1 && !watch_.on();
-  RETURN_IF_ERROR(RunParts(update));
-  RETURN_IF_ERROR(gradient_sum_.Sum(*model_.plan()));
+  const absl::Status parts = RunParts(update);
+  // Whatever happened, nobody else may use the communicator before.
+  const absl::Status summed = gradient_sum_.Finish();
+  RETURN_IF_ERROR(parts);
+  RETURN_IF_ERROR(summed);
   if (watch_.on()) {
     ASSIGN_OR_RETURN(const bool left_out, LeaveOutSpike(&figures));
     if (left_out) return absl::OkStatus();
@@ -169,7 +176,8 @@ absl::Status StepEngine::RunStep(bool stop) {
 }
 
 absl::Status StepEngine::RunParts(bool update) {
-  Model& model = model_.plan()->model();
+  ModelPlan& plan = *model_.plan();
+  Model& model = plan.model();
   // What comes once is in no graph if there are several parts, so that those of
   // one shape share theirs.
   const bool one = batches_.size() == 1;
@@ -178,12 +186,28 @@ absl::Status StepEngine::RunParts(bool update) {
     RETURN_IF_ERROR(model.SetBatch(batch, /*train=*/true, device_state()));
     shape_.clear();
     model.AppendShape(&shape_);
-    const auto enqueue = [&]() -> absl::Status {
-      if (one) RETURN_IF_ERROR(EnqueueStart());
-      RETURN_IF_ERROR(EnqueueGradients());
+    if (&batch != &batches_.back()) {
+      RETURN_IF_ERROR(
+          runner_.Run(shape_, [this] { return EnqueueGradients(); }).status());
+      continue;
+    }
+    // The last part's pieces have graphs of their own.
+    if (buckets_.size() > 1) shape_.push_back(-1);
+    const auto enqueue = [&](int piece) -> absl::Status {
+      if (piece == 0) {
+        if (one) RETURN_IF_ERROR(EnqueueStart());
+        RETURN_IF_ERROR(model.Forward(plan.parameters().data));
+      }
+      RETURN_IF_ERROR(EnqueueBucket(buckets_[piece]));
       return update ? EnqueueUpdate() : absl::OkStatus();
     };
-    RETURN_IF_ERROR(runner_.Run(shape_, enqueue).status());
+    RETURN_IF_ERROR(
+        runner_
+            .RunPieces(shape_, static_cast<int>(buckets_.size()), enqueue,
+                       [&](int piece) {
+                         return gradient_sum_.Start(plan, buckets_[piece]);
+                       })
+            .status());
   }
   return absl::OkStatus();
 }
@@ -274,10 +298,19 @@ absl::Status StepEngine::EnqueueStart() {
 
 absl::Status StepEngine::EnqueueGradients() {
   ModelPlan& plan = *model_.plan();
+  RETURN_IF_ERROR(plan.model().Forward(plan.parameters().data));
+  return EnqueueBucket({0, plan.gradients().size});
+}
+
+absl::Status StepEngine::EnqueueBucket(const ParameterRange& bucket) {
+  ModelPlan& plan = *model_.plan();
   Model& model = plan.model();
-  RETURN_IF_ERROR(model.Forward(plan.parameters().data));
-  RETURN_IF_ERROR(
-      model.Backward(plan.parameters().data, plan.gradients().data));
+  RETURN_IF_ERROR(model.BackwardBucket(plan.parameters().data,
+                                       plan.gradients().data, bucket));
+  // The tail is summed with the first bucket, the one at the end.
+  if (bucket.first + bucket.size < plan.gradients().size) {
+    return absl::OkStatus();
+  }
   return options_.backend->Axpy(1, {model.totals(), kTotals},
                                 {tail(), kTotals});
 }

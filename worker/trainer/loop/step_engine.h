@@ -22,6 +22,7 @@
 #include "worker/trainer/loop/trained_model.h"
 #include "worker/trainer/loop/trainer_options.h"
 #include "worker/trainer/loop/training_schedule.h"
+#include "worker/trainer/model/plan/parameter_layout.h"
 #include "worker/trainer/planning/phase_table.h"
 #include "worker/trainer/state/training_state.h"
 
@@ -109,7 +110,8 @@ class StepEngine {
   // it.
   absl::Status RunStep(bool stop);
   // Enqueues the gradients of all parts and, if `update`, the update; then
-  // there is one part only.
+  // there is one part only. The sum of the gradients over the gang is under way
+  // at the end.
   absl::Status RunParts(bool update);
   // Leaves the step out if its gradients, which are summed over the gang, are a
   // spike. False: it goes on.
@@ -123,6 +125,8 @@ class StepEngine {
   absl::Status EnqueueStart();
   // Adds the gradients of the part that the model was given, with their tail.
   absl::Status EnqueueGradients();
+  // The piece of it that completes the gradients of a bucket.
+  absl::Status EnqueueBucket(const ParameterRange& bucket);
   // The update that asks nothing of the host.
   absl::Status EnqueueUpdate();
   // The update with the host in between.
@@ -153,6 +157,8 @@ class StepEngine {
   kernels::Arena::Piece squares_ = 0;
   // The parts of this member's share of a batch.
   std::vector<Batch> batches_;
+  // The pieces in which the gradients of the last part are summed.
+  std::vector<ParameterRange> buckets_;
   // Tokens of the gang in the steps that were read.
   double tokens_ = 0;
   // The error that CatchUpAlone left.

@@ -27,33 +27,61 @@ void StepRunner::Forget() {
   kept_ = 0;
 }
 
-absl::StatusOr<bool> StepRunner::RunEager(
-    absl::FunctionRef<absl::Status()> enqueue) {
+absl::Status StepRunner::RunEager(const Pieces& pieces, int first) {
   ++counters_.eager;
-  RETURN_IF_ERROR(enqueue());
-  return false;
+  for (int piece = first; piece < pieces.count; ++piece) {
+    RETURN_IF_ERROR(pieces.enqueue(piece));
+    RETURN_IF_ERROR(pieces.done(piece));
+  }
+  return absl::OkStatus();
 }
 
-absl::StatusOr<bool> StepRunner::Replay(const Entry& entry) {
-  RETURN_IF_ERROR(backend_->Replay(*entry.graph));
-  return true;
+absl::Status StepRunner::Replay(const Pieces& pieces, const Entry& entry) {
+  for (int piece = 0; piece < pieces.count; ++piece) {
+    RETURN_IF_ERROR(backend_->Replay(*entry.graphs[piece]));
+    RETURN_IF_ERROR(pieces.done(piece));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<kernels::StepGraph>> StepRunner::Capture(
-    absl::FunctionRef<absl::Status()> enqueue) {
+    const Pieces& pieces, int piece) {
   RETURN_IF_ERROR(backend_->BeginCapture());
-  const absl::Status enqueued = enqueue();
+  const absl::Status enqueued = pieces.enqueue(piece);
   auto graph = backend_->EndCapture();
   // The first error says more.
   RETURN_IF_ERROR(enqueued);
   return graph;
 }
 
+absl::StatusOr<bool> StepRunner::CaptureAndReplay(const Pieces& pieces,
+                                                  Entry* entry) {
+  std::vector<std::unique_ptr<kernels::StepGraph>> graphs;
+  for (int piece = 0; piece < pieces.count; ++piece) {
+    auto graph = Capture(pieces, piece);
+    if (!graph.ok()) {
+      entry->refused = true;
+      log_(absl::StrCat("a step runs without a graph: ",
+                        graph.status().ToString()));
+      RETURN_IF_ERROR(RunEager(pieces, piece));
+      // Graphs must outlive their replays.
+      if (piece > 0) RETURN_IF_ERROR(backend_->Synchronize());
+      return false;
+    }
+    graphs.push_back(*std::move(graph));
+    RETURN_IF_ERROR(backend_->Replay(*graphs.back()));
+    RETURN_IF_ERROR(pieces.done(piece));
+  }
+  entry->graphs = std::move(graphs);
+  ++kept_;
+  return true;
+}
+
 absl::Status StepRunner::DropOldest() {
   RETURN_IF_ERROR(backend_->Synchronize());
   for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
-    if (entry->graph == nullptr) continue;
-    entry->graph.reset();
+    if (entry->graphs.empty()) continue;
+    entry->graphs.clear();
     --kept_;
     break;
   }
@@ -62,41 +90,48 @@ absl::Status StepRunner::DropOldest() {
 
 absl::StatusOr<bool> StepRunner::Run(
     const Shape& shape, absl::FunctionRef<absl::Status()> enqueue) {
-  if (!graphs_) return RunEager(enqueue);
+  return RunPieces(
+      shape, 1, [&](int) { return enqueue(); },
+      [](int) { return absl::OkStatus(); });
+}
+
+absl::StatusOr<bool> StepRunner::RunPieces(
+    const Shape& shape, int count,
+    absl::FunctionRef<absl::Status(int piece)> enqueue,
+    absl::FunctionRef<absl::Status(int piece)> done) {
+  const Pieces pieces{count, enqueue, done};
+  if (!graphs_) {
+    RETURN_IF_ERROR(RunEager(pieces, 0));
+    return false;
+  }
   const auto found =
       std::find_if(entries_.begin(), entries_.end(),
                    [&](const Entry& entry) { return entry.shape == shape; });
   if (found == entries_.end()) {
     if (entries_.size() == kShapes * parts_) {
-      if (entries_.back().graph != nullptr) RETURN_IF_ERROR(DropOldest());
+      if (!entries_.back().graphs.empty()) RETURN_IF_ERROR(DropOldest());
       entries_.pop_back();
     }
-    entries_.push_front({shape, nullptr, false});
-    return RunEager(enqueue);
+    entries_.push_front({shape, {}, false});
+    RETURN_IF_ERROR(RunEager(pieces, 0));
+    return false;
   }
   entries_.splice(entries_.begin(), entries_, found);
   Entry& entry = *found;
-  if (entry.graph != nullptr) {
+  if (!entry.graphs.empty()) {
     ++counters_.replayed;
-    return Replay(entry);
+    RETURN_IF_ERROR(Replay(pieces, entry));
+    return true;
   }
   if (entry.refused) {
     ++counters_.refused;
-    return RunEager(enqueue);
+    RETURN_IF_ERROR(RunEager(pieces, 0));
+    return false;
   }
   if (kept_ == kGraphs * parts_) RETURN_IF_ERROR(DropOldest());
-  auto graph = Capture(enqueue);
-  if (!graph.ok()) {
-    entry.refused = true;
-    log_(absl::StrCat("a step runs without a graph: ",
-                      graph.status().ToString()));
-    ++counters_.refused;
-    return RunEager(enqueue);
-  }
-  ++counters_.captured;
-  entry.graph = *std::move(graph);
-  ++kept_;
-  return Replay(entry);
+  ASSIGN_OR_RETURN(const bool captured, CaptureAndReplay(pieces, &entry));
+  ++(captured ? counters_.captured : counters_.refused);
+  return captured;
 }
 
 }  // namespace comera::trainer

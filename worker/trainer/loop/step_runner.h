@@ -25,6 +25,11 @@ namespace comera::trainer {
 // of the parts that a step has: the shape of a part can hold its place among
 // them.
 //
+// A gang sums the gradients of a step piece by piece. Its operations are then
+// enqueued in as many pieces, each with a graph of its own. Either all pieces of
+// a step are replayed or the host's part of all is run, because what it does in
+// one piece may be needed in the next.
+//
 // Not thread-safe. The backend outlives it.
 class StepRunner {
  public:
@@ -57,6 +62,14 @@ class StepRunner {
   absl::StatusOr<bool> Run(const Shape& shape,
                            absl::FunctionRef<absl::Status()> enqueue);
 
+  // Enqueues what `enqueue` does for each of the pieces 0, 1, ..., likewise; the
+  // number of pieces depends on `shape` alone, too. After each of them `done` is
+  // called, which is captured in no graph and may return an error.
+  absl::StatusOr<bool> RunPieces(
+      const Shape& shape, int pieces,
+      absl::FunctionRef<absl::Status(int piece)> enqueue,
+      absl::FunctionRef<absl::Status(int piece)> done);
+
   // Gives up all graphs: their memory or their operations will change.
   void Forget();
 
@@ -65,16 +78,24 @@ class StepRunner {
  private:
   struct Entry {
     Shape shape;
-    std::unique_ptr<kernels::StepGraph> graph;
+    std::vector<std::unique_ptr<kernels::StepGraph>> graphs;  // one a piece
     bool refused = false;
   };
+  struct Pieces {
+    int count;
+    absl::FunctionRef<absl::Status(int piece)> enqueue, done;
+  };
 
-  // The graph of `enqueue`'s operations, which are not run.
+  // The graph of the operations of a piece, which are not run.
   absl::StatusOr<std::unique_ptr<kernels::StepGraph>> Capture(
-      absl::FunctionRef<absl::Status()> enqueue);
-  absl::StatusOr<bool> RunEager(absl::FunctionRef<absl::Status()> enqueue);
-  absl::StatusOr<bool> Replay(const Entry& entry);
-  // Gives up the graph that was not used for longest.
+      const Pieces& pieces, int piece);
+  // Captures the pieces and replays each at once. Those from the first that
+  // cannot be captured on run eagerly, and the shape is refused. True: all were
+  // captured.
+  absl::StatusOr<bool> CaptureAndReplay(const Pieces& pieces, Entry* entry);
+  absl::Status RunEager(const Pieces& pieces, int first);
+  absl::Status Replay(const Pieces& pieces, const Entry& entry);
+  // Gives up the graphs of the shape that was not used for longest.
   absl::Status DropOldest();
 
   kernels::Backend* const backend_;
@@ -82,7 +103,7 @@ class StepRunner {
   const std::function<void(const std::string&)> log_;
   const size_t parts_;
   std::list<Entry> entries_;  // the last used first
-  size_t kept_ = 0;           // graphs
+  size_t kept_ = 0;           // entries with graphs
   Counters counters_;
 };
 

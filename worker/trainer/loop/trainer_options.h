@@ -79,6 +79,12 @@ struct TrainerOptions {
   // (model/plan/batch_padding.h).
   bool graphs = true;
 
+  // The least floats of a bucket of gradients that a gang sums while the rest
+  // of the backward pass is computed (Model::GradientBuckets). All members must
+  // have the same. Smaller gradients are not worth a second sum, whose latency
+  // and launches come on top.
+  int64_t bucket_floats = int64_t{8} << 20;
+
   // All pointers must outlive the trainer.
   kernels::Backend* backend = nullptr;
   // The name of the device that the backend computes on, for reports.

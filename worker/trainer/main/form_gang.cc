@@ -35,9 +35,9 @@ constexpr absl::Duration kStopInterval = absl::Milliseconds(200);
 constexpr absl::Duration kCollective = absl::Minutes(15);
 
 // What the members of a gang must have in common: how they deal samples, in
-// which order they add, in the optimiser too, and how they connect. Raised with
-// each change of these.
-constexpr char kVersion[] = "4";
+// which order they add, in the optimiser too, in how many pieces they sum their
+// gradients, and how they connect. Raised with each change of these.
+constexpr char kVersion[] = "5";
 
 // Written by member 0, and by the coordinator passed to the workers of the gang
 // alone.
@@ -154,7 +154,6 @@ absl::StatusOr<std::unique_ptr<collective::Communicator>> FormOnGpus(
   options.backend_stream = kernels::CudaStreamOf(backend);
   // Only gradients are reduced on the device.
   options.compress = task.spec().training().compress_gradients();
-  options.exact_tail = ModelPlan::kTailFloats;
   return collective::CreateNcclCommunicator(options, std::move(rendezvous));
 #else
   return absl::FailedPreconditionError(

@@ -40,7 +40,8 @@ class DeviceCommunicator : public collective::Communicator {
   }
   absl::Status Barrier() override { return inner_.Barrier(); }
   bool on_device() const override { return true; }
-  absl::Status EnqueueAllReduce(absl::Span<float> values) override {
+  absl::Status EnqueueAllReduce(absl::Span<float> values,
+                                size_t exact_tail) override {
     ++talk_.enqueued;
     return backend_.Enqueue("AllReduce", [=] {
       if (++talk_.reduced > talk_.given_up) {
@@ -50,6 +51,7 @@ class DeviceCommunicator : public collective::Communicator {
       return inner_.AllReduce(values);
     });
   }
+  absl::Status JoinAllReduces() override { return absl::OkStatus(); }
   absl::Status Replayed(int64_t) override {
     return lost_ ? absl::UnavailableError("a rank was lost") : absl::OkStatus();
   }
@@ -91,6 +93,19 @@ TEST(CapturedRanksTest, TheSumIsEnqueuedBetweenGraphs) {
   // Every member sums in every step, and never in a graph.
   EXPECT_EQ(talk.reduced, 2 * 30);
   EXPECT_EQ(talk.enqueued, 2 * 30);
+}
+
+TEST(CapturedRanksTest, EveryBucketHasAGraphAndASumOfItsOwn) {
+  Talk talk;
+  TestRun whole, buckets;
+  buckets.bucket_floats = 1;
+  RunTwo(false, nullptr, &whole);
+  RunTwo(true, &talk, &buckets);
+  EXPECT_EQ(buckets.Losses(), whole.Losses());
+  EXPECT_EQ(buckets.exported, whole.exported);
+  // The tiny model has two halves and an embedding.
+  EXPECT_EQ(talk.reduced, 2 * 30 * 3);
+  EXPECT_GT(buckets.graph_counters.replayed, 2 * 10);
 }
 
 TEST(CapturedRanksTest, TheLateStageSumsOnTheDeviceToo) {

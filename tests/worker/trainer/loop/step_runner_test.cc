@@ -30,6 +30,27 @@ class StepRunnerTest : public ::testing::Test {
     });
   }
 
+  // Adds 1 to the numbers 0, 1 and 2, one a piece, with one operation more each
+  // time; `seen` gets the number of a piece when it is done.
+  absl::StatusOr<bool> Pieces(StepRunner& runner, std::vector<float>* seen) {
+    return runner.RunPieces(
+        {8}, 3,
+        [&](int piece) -> absl::Status {
+          ++calls_;
+          absl::Status status;
+          for (int i = 0; i <= piece; ++i) {
+            status.Update(backend_.Scale(1, {&numbers_[piece], 1}));
+          }
+          status.Update(backend_.Axpy(1, {&one_, 1}, {&numbers_[piece], 1}));
+          return status;
+        },
+        [&](int piece) -> absl::Status {
+          absl::Status status = backend_.Synchronize();
+          seen->push_back(numbers_[piece]);
+          return status;
+        });
+  }
+
   const std::unique_ptr<kernels::Backend> cpu_ =
       kernels::CreateCpuBackend({1, 0});
   kernels::RecordingBackend backend_{cpu_.get()};
@@ -148,6 +169,58 @@ TEST_F(StepRunnerTest, WhatCannotBeCapturedRunsEagerlyAndIsToldOnce) {
   backend_.FailCapturesAfter(-1);
   for (int i = 0; i < 3; ++i) ASSERT_OK(Step(runner, 1).status());
   EXPECT_EQ(runner.counters().replayed, 1);
+}
+
+TEST_F(StepRunnerTest, EveryPieceHasAGraphOfItsOwn) {
+  StepRunner runner(&backend_, true, [](const std::string&) {});
+  std::vector<float> seen;
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_OK_AND_ASSIGN(const bool from_graph, Pieces(runner, &seen));
+    EXPECT_EQ(from_graph, i > 0);
+  }
+  EXPECT_EQ(calls_, 2 * 3) << "once eagerly, once captured";
+  EXPECT_THAT(std::vector<float>(numbers_.begin(), numbers_.begin() + 4),
+              ElementsAre(4, 4, 4, 0));
+  // After each piece its own number is there.
+  EXPECT_THAT(seen, ElementsAre(1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4));
+  EXPECT_EQ(runner.counters().captured, 1);
+  EXPECT_EQ(runner.counters().replayed, 2);
+}
+
+TEST_F(StepRunnerTest, APieceThatCannotBeCapturedEndsTheGraphsOfItsStep) {
+  StepRunner runner(&backend_, true,
+                    [this](const std::string& line) { log_.push_back(line); });
+  std::vector<float> seen;
+  ASSERT_OK(Pieces(runner, &seen).status());
+  backend_.FailCapturesAfter(2);  // in the second piece
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_OK_AND_ASSIGN(const bool from_graph, Pieces(runner, &seen));
+    EXPECT_FALSE(from_graph);
+  }
+  EXPECT_THAT(std::vector<float>(numbers_.begin(), numbers_.begin() + 3),
+              ElementsAre(3, 3, 3));
+  EXPECT_THAT(seen, ElementsAre(1, 1, 1, 2, 2, 2, 3, 3, 3));
+  EXPECT_THAT(log_, SizeIs(1));
+  EXPECT_EQ(runner.counters().refused, 2);
+  EXPECT_FALSE(backend_.graph_outlived());
+}
+
+TEST_F(StepRunnerTest, AnErrorBetweenPiecesEndsTheStep) {
+  StepRunner runner(&backend_, true, [](const std::string&) {});
+  for (int i = 0; i < 3; ++i) {
+    int pieces = 0;
+    EXPECT_THAT(runner
+                    .RunPieces(
+                        {i / 2}, 2,
+                        [&](int) {
+                          ++pieces;
+                          return absl::OkStatus();
+                        },
+                        [](int) { return absl::AbortedError("lost"); })
+                    .status(),
+                StatusIs(absl::StatusCode::kAborted));
+    EXPECT_EQ(pieces, 1);
+  }
 }
 
 TEST_F(StepRunnerTest, ReturnsTheErrorOfTheOperations) {

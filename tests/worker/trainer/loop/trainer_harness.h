@@ -43,6 +43,8 @@ struct TestRun {
   // Makes the backend of every member; empty: one of the processor.
   std::function<std::unique_ptr<kernels::Backend>()> make_backend;
   bool graphs = true;
+  // TrainerOptions::bucket_floats; 0: its default.
+  int64_t bucket_floats = 0;
   bool report_device_memory = false;
   // Makes what a member communicates through instead of the given one, which
   // outlives it. Empty: it is the given one, as with one member.
@@ -124,6 +126,7 @@ struct TestRun {
     options.resume = resume;
     options.backend = backend.get();
     options.graphs = graphs;
+    if (bucket_floats > 0) options.bucket_floats = bucket_floats;
     options.data = data_of                 ? data_of(member)
                    : other_data != nullptr ? other_data
                                            : &data;

@@ -46,6 +46,28 @@ TEST_P(TrainerRanksTest, LossesAreThoseOfOneRank) {
   EXPECT_EQ(many.events.front().run_info().world_size(), members);
 }
 
+TEST_P(TrainerRanksTest, LossesAreThoseOfOneRankWhereBucketsAreSummed) {
+  const int members = GetParam();
+  for (const int parts : {1, 2}) {
+    TestRun one, many;
+    for (TestRun* run : {&one, &many}) {
+      run->spec.mutable_training()->set_accumulate(run == &one ? 1 : parts);
+      run->spec.mutable_objective()->mutable_early()->set_steps(20);
+    }
+    many.bucket_floats = 1;
+    one.Run(1);
+    many.Run(members);
+    ASSERT_OK(one.end);
+    for (const absl::Status& status : many.statuses) ASSERT_OK(status);
+    const auto want = one.Losses();
+    ASSERT_EQ(want.size(), 20u);
+    for (const auto& [step, loss] : want) {
+      EXPECT_NEAR(many.Losses().at(step), loss, 1e-5 * loss)
+          << parts << " parts, step " << step;
+    }
+  }
+}
+
 // 40 samples of 3 to 8 tokens, which are dealt by their lengths.
 std::unique_ptr<TrainingData> SamplesOfManyLengths() {
   const auto tokens = [](int i) {

@@ -11,6 +11,15 @@ absl::Status Model::Forward(const Batch& batch, const float* parameters,
   return Forward(parameters);
 }
 
+std::vector<ParameterRange> Model::GradientBuckets(int64_t) const {
+  return {{0, layout().trained_size()}};
+}
+
+absl::Status Model::BackwardBucket(const float* parameters, float* gradients,
+                                   const ParameterRange&) {
+  return Backward(parameters, gradients);
+}
+
 absl::Status Model::BackwardByBlock(const float*, kernels::Vector,
                                     const BlockDone&) {
   return absl::FailedPreconditionError("this model has no blocks of gradients");

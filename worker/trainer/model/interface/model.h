@@ -57,6 +57,18 @@ class Model {
   // gradients += gradient of the *sum* of the losses of the last Forward.
   virtual absl::Status Backward(const float* parameters, float* gradients) = 0;
 
+  // Neighbouring trained parameters, the last ones first, whose gradients a
+  // backward pass completes one range after the other, so that they can be
+  // summed over a gang while the pass goes on. Each but the last has at least
+  // `floats` floats, and together they have layout().trained_size(). By default
+  // one range of all.
+  virtual std::vector<ParameterRange> GradientBuckets(int64_t floats) const;
+  // The piece of Backward that completes the gradients of a bucket. A pass is
+  // one call for each of GradientBuckets, in their order. After the first,
+  // totals() are complete.
+  virtual absl::Status BackwardBucket(const float* parameters, float* gradients,
+                                      const ParameterRange& bucket);
+
   // Is called with a block of parameters whose gradients are complete, and may
   // change these parameters and gradients.
   using BlockDone = std::function<absl::Status(const ParameterRange& block,

@@ -33,7 +33,8 @@ ParameterRange Take(const ParameterLayout& layout, const std::string& prefix,
 
 // The order is that of MakeModelLayout.
 GradientBlocks::GradientBlocks(const ModelConfig& config,
-                               const ParameterLayout& layout) {
+                               const ParameterLayout& layout)
+    : trained_size_(layout.trained_size()) {
   const std::string name = TransformerName(config);
   size_t next = 0;
   if (config.tie_output) {
@@ -50,6 +51,18 @@ GradientBlocks::GradientBlocks(const ModelConfig& config,
   }
   head_ = Take(layout, "head.", &next);
   largest_ = std::max(largest_, head_.size);
+}
+
+std::vector<ParameterRange> GradientBlocks::Buckets(int64_t floats) const {
+  std::vector<ParameterRange> buckets;
+  int64_t end = trained_size_;
+  for (auto half = halves_.rbegin(); half != halves_.rend(); ++half) {
+    if (half->size == 0 || end - half->first < floats) continue;
+    buckets.push_back({half->first, end - half->first});
+    end = half->first;
+  }
+  buckets.push_back({0, end});
+  return buckets;
 }
 
 }  // namespace comera::trainer

@@ -32,6 +32,10 @@ class GradientBlocks {
   // The tied table; empty without one.
   const ParameterRange& kept() const { return kept_; }
 
+  // See Model::GradientBuckets. A bucket holds whole halves. The first one holds
+  // the head too, and the last one the embedding with the tied table.
+  std::vector<ParameterRange> Buckets(int64_t floats) const;
+
   // The floats of a buffer for the kept gradients and, behind them, those of
   // one block at a time.
   int64_t buffer_size() const { return kept_.size + largest_; }
@@ -40,6 +44,7 @@ class GradientBlocks {
   ParameterRange kept_, embedding_, head_;
   std::vector<ParameterRange> halves_;
   int64_t largest_ = 0;
+  int64_t trained_size_ = 0;
 };
 
 }  // namespace comera::trainer

@@ -119,26 +119,42 @@ absl::Status TransformerModel::BackwardEmbedding() {
 
 absl::Status TransformerModel::Backward(const float* parameters,
                                         float* gradients) {
-  RETURN_IF_ERROR(BeginBackward(parameters));
-  step_.gradients = gradients;
-  step_.first_gradient = 0;
-  step_.kept_gradients = nullptr;
-  if (finish_last_) {
-    RETURN_IF_ERROR(kernels::RunTogether(
-        plan_.backend, [&] { return body_->BeginBackward(); }));
+  return BackwardBucket(parameters, gradients,
+                        {0, layout_.parameters.trained_size()});
+}
+
+absl::Status TransformerModel::BackwardBucket(const float* parameters,
+                                              float* gradients,
+                                              const ParameterRange& bucket) {
+  const int64_t end = bucket.first + bucket.size;
+  if (end == layout_.parameters.trained_size()) {
+    RETURN_IF_ERROR(BeginBackward(parameters));
+    step_.gradients = gradients;
+    step_.first_gradient = 0;
+    step_.kept_gradients = nullptr;
+    if (finish_last_) {
+      RETURN_IF_ERROR(kernels::RunTogether(
+          plan_.backend, [&] { return body_->BeginBackward(); }));
+    }
+    RETURN_IF_ERROR(head_->Backward(step_, body_->grad_output(step_.rows())));
   }
-  RETURN_IF_ERROR(head_->Backward(step_, body_->grad_output(step_.rows())));
-  for (int half = body_->halves(); half-- > 0;) {
-    RETURN_IF_ERROR(body_->BackwardHalf(step_, half));
-    if (!finish_last_) RETURN_IF_ERROR(body_->FinishHalf(step_, half));
-  }
-  RETURN_IF_ERROR(BackwardEmbedding());
-  if (!finish_last_) return absl::OkStatus();
-  return kernels::RunTogether(plan_.backend, [&]() -> absl::Status {
+  // The halves that begin in the bucket, the last one first.
+  const auto for_halves = [&](auto run) -> absl::Status {
     for (int half = body_->halves(); half-- > 0;) {
-      RETURN_IF_ERROR(body_->FinishHalf(step_, half));
+      const int64_t first = blocks_.half(half).first;
+      if (first < bucket.first || first >= end) continue;
+      RETURN_IF_ERROR(run(half));
     }
     return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(for_halves([&](int half) -> absl::Status {
+    RETURN_IF_ERROR(body_->BackwardHalf(step_, half));
+    return finish_last_ ? absl::OkStatus() : body_->FinishHalf(step_, half);
+  }));
+  if (bucket.first == 0) RETURN_IF_ERROR(BackwardEmbedding());
+  if (!finish_last_) return absl::OkStatus();
+  return kernels::RunTogether(plan_.backend, [&] {
+    return for_halves([&](int half) { return body_->FinishHalf(step_, half); });
   });
 }
 

@@ -40,6 +40,11 @@ class TransformerModel : public Model {
   void AppendShape(std::vector<int64_t>* shape) const override;
   absl::Status Forward(const float* parameters) override;
   absl::Status Backward(const float* parameters, float* gradients) override;
+  std::vector<ParameterRange> GradientBuckets(int64_t floats) const override {
+    return blocks_.Buckets(floats);
+  }
+  absl::Status BackwardBucket(const float* parameters, float* gradients,
+                              const ParameterRange& bucket) override;
   absl::Status BackwardByBlock(const float* parameters,
                                kernels::Vector gradients,
                                const BlockDone& done) override;
@@ -68,7 +73,7 @@ class TransformerModel : public Model {
   const ModelConfig config_;
   const int64_t batch_size_;
   // On a device, the small operations of all layers' FinishBackward run
-  // together after the last backward phase.
+  // together after the backward phases of a bucket.
   const bool finish_last_;
   const ModelLayout layout_;
   const GradientBlocks blocks_;

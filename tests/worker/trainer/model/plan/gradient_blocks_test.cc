@@ -88,5 +88,35 @@ TEST(GradientBlocksTest, ATiedTableIsKept) {
       layout[layout.Find("encoder.embedding.word.weight")]));
 }
 
+TEST(GradientBlocksTest, BucketsAreAllGradientsFromTheLastToTheFirst) {
+  ModelConfig tied = SmallConfig(v1::ModelSpec::MASKED_LM, true);
+  tied.tie_output = true;
+  tied.layers_by_name.erase("output");
+  for (const ModelConfig& config :
+       {SmallConfig(v1::ModelSpec::MASKED_LM, false), tied,
+        SmallDecoder(v1::ModelSpec::LLAMA, false)}) {
+    const ParameterLayout layout = MakeModelLayout(config).parameters;
+    const GradientBlocks blocks(config, layout);
+    const int64_t floats = blocks.half(3).size + blocks.head().size + 1;
+    const std::vector<ParameterRange> buckets = blocks.Buckets(floats);
+    ASSERT_GT(buckets.size(), 1u);
+    int64_t end = layout.trained_size();
+    for (const ParameterRange& bucket : buckets) {
+      EXPECT_EQ(bucket.first + bucket.size, end);
+      if (bucket.first > 0) {
+        EXPECT_GE(bucket.size, floats);
+      }
+      end = bucket.first;
+    }
+    EXPECT_EQ(end, 0);
+    // The smallest that reaches that size.
+    EXPECT_EQ(buckets[0].first, blocks.half(2).first);
+    const std::vector<ParameterRange> one =
+        blocks.Buckets(layout.trained_size());
+    ASSERT_EQ(one.size(), 1u);
+    EXPECT_EQ(one[0].size, layout.trained_size());
+  }
+}
+
 }  // namespace
 }  // namespace comera::trainer

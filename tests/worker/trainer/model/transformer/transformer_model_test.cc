@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/status_matchers.h"
@@ -102,6 +103,28 @@ TEST(TransformerModelTest, AWholePassMayFollowOneInBlocks) {
     fresh.Gradient(batch);
     used.Gradient(batch);
     EXPECT_EQ(used.gradients, fresh.gradients) << test.name;
+  }
+}
+
+// The gradients of a bucket are lost to the pieces behind it.
+TEST(TransformerModelTest, BucketsHaveTheGradientsOfTheWholePass) {
+  for (const Case& test : Cases()) {
+    const Batch batch = SmallBatch(test.config);
+    TestModel whole(test.config, kSamples), split(test.config, kSamples);
+    whole.Gradient(batch);
+    split.Loss(batch, /*train=*/true);
+    split.gradients.assign(whole.gradients.size(), 0);
+    const std::vector<ParameterRange> buckets = split.model->GradientBuckets(1);
+    EXPECT_EQ(static_cast<int64_t>(buckets.size()), 2 * test.config.layers + 1);
+    std::vector<float> found(whole.gradients.size());
+    for (const ParameterRange& bucket : buckets) {
+      ASSERT_OK(split.model->BackwardBucket(split.parameters.data(),
+                                            split.gradients.data(), bucket));
+      for (int64_t i = bucket.first; i < bucket.first + bucket.size; ++i) {
+        found[i] = std::exchange(split.gradients[i], kNan);
+      }
+    }
+    EXPECT_EQ(found, whole.gradients) << test.name;
   }
 }
 
