@@ -273,6 +273,52 @@ TEST(CapturedTrainerTest, RanksThatReduceOnTheHost) {
   }
 }
 
+// On a device the gradients of all cores of a bucket are found together.
+TEST(CapturedTrainerTest, BucketsHaveTheWholePassesGradients) {
+  for (const char* name : {"masked LM", "dense tokens"}) {
+    Job job = JobNamed(name);
+    job.spec.mutable_model()->set_dropout(0);
+    const auto backend = MakeGraphBackend();
+    ASSERT_OK_AND_ASSIGN(
+        const ModelConfig config,
+        MakeModelConfig(job.spec, job.data->vocabulary_size()));
+    ASSERT_OK_AND_ASSIGN(
+        const auto plan,
+        ModelPlan::Create(config, 4, CreateModel, backend.get()));
+    std::vector<float> parameters(plan->size());
+    plan->model().Initialise(1, parameters.data());
+    ASSERT_OK(plan->Upload(parameters, plan->parameters()));
+    Batch batch;
+    ASSERT_OK(job.data->TrainBatch(0, 4, 0, 1, &batch));
+    batch.global_size = 4;
+    std::vector<float> gradients[2];
+    for (const bool split : {false, true}) {
+      ASSERT_OK(backend->Fill(plan->gradients(), 0));
+      const float* const weights = plan->parameters().data;
+      ASSERT_OK(plan->model().Forward(batch, weights, /*train=*/true,
+                                      /*state=*/nullptr));
+      const std::vector<ParameterRange> buckets =
+          plan->model().GradientBuckets(split ? 1 : plan->trained_size());
+      ASSERT_EQ(buckets.size(), split ? 3u : 1u);
+      for (const ParameterRange& bucket : buckets) {
+        ASSERT_OK(plan->model().BackwardBucket(weights, plan->gradients().data,
+                                               bucket));
+        // What it must not need again.
+        ASSERT_OK_AND_ASSIGN(
+            const std::vector<float> done,
+            plan->Download(
+                {plan->gradients().data + bucket.first, bucket.size}));
+        gradients[split].insert(gradients[split].begin(), done.begin(),
+                                done.end());
+        ASSERT_OK(backend->Fill(
+            {plan->gradients().data + bucket.first, bucket.size}, NAN));
+      }
+    }
+    EXPECT_EQ(gradients[1], gradients[0]) << name;
+    EXPECT_GT(*std::max_element(gradients[0].begin(), gradients[0].end()), 0);
+  }
+}
+
 TEST(CapturedTrainerTest, StoppedAndResumedIsUninterrupted) {
   const Job job = JobNamed("masked LM");
   const auto whole = RunOn(On::kGraphs, job);
