@@ -2,6 +2,7 @@
 #define COMERA_WORKER_TRAINER_MAIN_MEMBER_MAIN_H_
 
 #include <atomic>
+#include <cstdint>
 
 #include "absl/status/status.h"
 #include "worker/trainer/process/event_writer.h"
@@ -13,6 +14,9 @@ namespace comera::trainer {
 struct MemberOptions {
   // The option of the same name of TrainerOptions.
   bool graphs = true;
+  // The least MiB of a bucket of gradients (TrainerOptions::bucket_floats); 0:
+  // all gradients are one.
+  int64_t bucket_mib = 32;
   // Whether a member on the CPU whose job sets no limit may hold what its plan
   // says, with head-room, and no more (LimitOfPlan).
   bool limit_to_plan = true;

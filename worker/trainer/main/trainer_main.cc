@@ -352,6 +352,12 @@ int main(int argc, char** argv) {
                  "on: a GPU's steps are captured once and replayed; off: every "
                  "operation is enqueued, for debugging and comparisons")
       ->default_str("on");
+  app.add_option("--bucket_mib", options.bucket_mib,
+                 "a gang sums so many MiB of gradients at a time, or more, "
+                 "while the rest is computed; 0: all at the end. The same on "
+                 "all members")
+      ->check(CLI::Range(0, 1 << 20))
+      ->default_str("32");
   app.add_option(
          "--limit_to_plan", options.limit_to_plan,
          "on: on the CPU, a job without resources.memory_bytes may take "
