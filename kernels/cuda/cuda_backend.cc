@@ -5,6 +5,7 @@
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/shared_memory.h"
 
 namespace comera::kernels {
 namespace {
@@ -60,6 +61,14 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(
     return absl::FailedPreconditionError(
         absl::StrCat(device.name, " has compute capability ", device.major, ".",
                      device.minor, ", at least ", kLeastMajor, ".0 is needed"));
+  }
+  // No device of that capability has less; one that does would fail in the
+  // middle of a step.
+  if (const int64_t shared = SharedBytesPerBlock(options.device);
+      shared < kLeastSharedBytes) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        device.name, " has ", shared, " bytes of shared memory for a block of ",
+        "threads, at least ", kLeastSharedBytes, " are needed"));
   }
   auto backend = std::make_unique<CudaBackend>(options);
   RETURN_IF_ERROR(backend->Start());

@@ -5,7 +5,7 @@
 // changes nothing but the speed, and is sized by Multiprocessors() of the
 // device. Where blocks leave partial sums, the grid decides in which order
 // numbers are added, and is sized by the constant kSumMultiprocessors, so that
-// sums have the same bits on every device.
+// sums have the same bits on devices with any number of them.
 #ifndef COMERA_KERNELS_CUDA_DEVICE_GRID_H_
 #define COMERA_KERNELS_CUDA_DEVICE_GRID_H_
 

@@ -15,6 +15,7 @@
 #include "kernels/cuda/device/expand_layer_norm_forward.h"
 #include "kernels/cuda/device/stream_sums.h"
 #include "kernels/cuda/precision_switch.h"
+#include "kernels/cuda/shared_memory.h"
 #include "kernels/cuda/stream_split.h"
 #include "kernels/operand_check.h"
 #include "kernels/shape_check.h"
@@ -34,13 +35,6 @@ DropoutKey FromRow(DropoutKey key, int64_t row) {
 StreamMatrix StreamOf(Matrix m) { return {m.data, m.stride}; }
 
 }  // namespace
-
-int64_t SharedBytesPerBlock(int device) {
-  int bytes = 0;
-  const cudaError_t code = cudaDeviceGetAttribute(
-      &bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-  return code == cudaSuccess ? bytes : 0;
-}
 
 int64_t CudaBackend::RankSpaceStreamWorkspaceBytes(int64_t rows, int64_t rank,
                                                    int64_t cols) {

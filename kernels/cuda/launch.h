@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/shared_memory.h"
 
 namespace comera::kernels {
 
@@ -21,7 +22,8 @@ struct LaunchShape {
 };
 
 // A grid without blocks is no error: nothing is to be done. More than 48 KiB of
-// dynamic shared memory are asked for here.
+// dynamic shared memory are asked for here; FailedPrecondition: the device has
+// less.
 template <typename... Parameters, typename... Arguments>
 absl::Status Launch(const char* name, const LaunchShape& shape,
                     void (*kernel)(Parameters...), Arguments&&... arguments) {
@@ -29,10 +31,17 @@ absl::Status Launch(const char* name, const LaunchShape& shape,
     return absl::OkStatus();
   }
   cudaError_t code = cudaSuccess;
-  if (shape.shared_bytes > 48 * 1024) {
+  if (shape.shared_bytes > kUnaskedSharedBytes) {
     code = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
                                 static_cast<int>(shape.shared_bytes));
+    if (code != cudaSuccess) {
+      const absl::Status fits = CheckSharedBytes(name, shape.shared_bytes);
+      if (!fits.ok()) {
+        cudaGetLastError();  // the next launch need not fail
+        return fits;
+      }
+    }
   }
   if (code == cudaSuccess) {
     cudaLaunchConfig_t config = {};

@@ -15,6 +15,7 @@
 #include "kernels/cuda/device/stream_sums.h"
 #include "kernels/cuda/device_grid.h"
 #include "kernels/cuda/precision_switch.h"
+#include "kernels/cuda/shared_memory.h"
 #include "kernels/cuda/stream_split.h"
 #include "kernels/operand_check.h"
 #include "kernels/shape_check.h"

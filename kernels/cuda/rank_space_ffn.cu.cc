@@ -9,6 +9,7 @@
 #include "kernels/cuda/device/rank_space_ffn_tokens.h"
 #include "kernels/cuda/precision_switch.h"
 #include "kernels/cuda/rank_space_ffn_split.h"
+#include "kernels/cuda/shared_memory.h"
 #include "kernels/cuda/sum_parts.h"
 #include "kernels/shape_check.h"
 
@@ -43,6 +44,7 @@ absl::Status CudaBackend::RankSpaceFfn(ConstMatrix t1, ConstMatrix b1,
   return SwitchPrecision(options_.precision, [&](auto precision) {
     return SwitchTiles(split.rank_tiles(), [&](auto tiles) {
       using Shape = FfnTokensShape<precision.value, tiles.value, false>;
+      static_assert(Shape::kBytes <= kLeastSharedBytes);
       const int64_t parts = split.parts(Shape::kRows);
       FfnTokens p = {};
       p.t1 = ViewOf(t1);

@@ -17,6 +17,7 @@
 #include "kernels/cuda/device/rank_space_ffn_weights.h"
 #include "kernels/cuda/precision_switch.h"
 #include "kernels/cuda/rank_space_ffn_split.h"
+#include "kernels/cuda/shared_memory.h"
 #include "kernels/cuda/sum_parts.h"
 #include "kernels/shape_check.h"
 
@@ -60,6 +61,7 @@ absl::Status CudaBackend::RankSpaceFfnBackward(
       PartialSums tokens;  // none if the kernel writes grad_t1 itself
       if (grad_t1.cols > 0) {
         using Shape = FfnTokensShape<precision.value, tiles.value, true>;
+        static_assert(Shape::kBytes <= kLeastSharedBytes);
         const int64_t parts = split.parts(Shape::kRows);
         const Matrix out =
             parts == 1 ? grad_t1 : Matrix(floats, grad_t1.rows, grad_t1.cols);
@@ -87,6 +89,7 @@ absl::Status CudaBackend::RankSpaceFfnBackward(
       if (b1.cols == 0) return absl::OkStatus();  // tokens: one part
 
       using Shape = FfnWeightsShape<precision.value, tiles.value>;
+      static_assert(Shape::kBytes <= kLeastSharedBytes);
       static_assert(Shape::kUnits == RankSpaceFfnSplit::kWeightWidth);
       static_assert(Shape::kTokens == RankSpaceFfnSplit::kTurnRows);
       const int64_t ranges = split.ranges();

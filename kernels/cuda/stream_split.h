@@ -79,9 +79,6 @@ class StreamSplit {
   const bool wide_;
 };
 
-// Shared memory that a block of threads may have on `device`.
-int64_t SharedBytesPerBlock(int device);
-
 }  // namespace comera::kernels
 
 #endif  // COMERA_KERNELS_CUDA_STREAM_SPLIT_H_

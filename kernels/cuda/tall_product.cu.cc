@@ -12,7 +12,7 @@
 #include "kernels/cuda/device_grid.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/precision_switch.h"
-#include "kernels/cuda/stream_split.h"
+#include "kernels/cuda/shared_memory.h"
 
 namespace comera::kernels {
 namespace {

@@ -1,4 +1,5 @@
 // Device properties, and the checks of a kernel's launch.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -9,8 +10,6 @@ namespace comera::fake_cuda {
 namespace {
 
 constexpr size_t kSharedBytes = 48 * 1024;
-constexpr size_t kSharedOptinBytes = 227 * 1024;
-constexpr size_t kSharedOfMultiprocessor = 228 * 1024;
 constexpr int kThreadsPerBlock = 1024;
 constexpr int kL2Bytes = 50 * 1024 * 1024;
 
@@ -25,10 +24,17 @@ SharedLimits& Limits() {
   return *limits;
 }
 
+size_t SharedOptinBytes() {
+  return static_cast<size_t>(CurrentDevice().shared_bytes);
+}
+
+// What a kernel was allowed holds as far as the device still has it.
 size_t AllowedShared(const void* kernel) {
   const std::lock_guard<std::mutex> lock(Limits().mutex);
   const auto found = Limits().allowed.find(kernel);
-  return found == Limits().allowed.end() ? kSharedBytes : found->second;
+  return found == Limits().allowed.end()
+             ? kSharedBytes
+             : std::min(found->second, SharedOptinBytes());
 }
 
 }  // namespace
@@ -77,7 +83,7 @@ cudaError_t cudaFuncSetAttribute(const void* function,
     return cudaSuccess;
   }
   if (value < 0 ||
-      static_cast<size_t>(value) > comera::fake_cuda::kSharedOptinBytes) {
+      static_cast<size_t>(value) > comera::fake_cuda::SharedOptinBytes()) {
     return Return(cudaErrorInvalidValue);
   }
   auto& limits = comera::fake_cuda::Limits();
@@ -117,9 +123,10 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   p.uuid.bytes[15] = static_cast<char>(device + 1);
   p.totalGlobalMem = static_cast<size_t>(fake.total_bytes);
   p.sharedMemPerBlock = comera::fake_cuda::kSharedBytes;
-  p.sharedMemPerBlockOptin = comera::fake_cuda::kSharedOptinBytes;
-  p.sharedMemPerMultiprocessor = comera::fake_cuda::kSharedOfMultiprocessor;
+  p.sharedMemPerBlockOptin = static_cast<size_t>(fake.shared_bytes);
   p.reservedSharedMemPerBlock = 1024;
+  p.sharedMemPerMultiprocessor =
+      p.sharedMemPerBlockOptin + p.reservedSharedMemPerBlock;
   p.regsPerBlock = 65536;
   p.warpSize = 32;
   p.maxThreadsPerBlock = comera::fake_cuda::kThreadsPerBlock;

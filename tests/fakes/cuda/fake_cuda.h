@@ -22,6 +22,10 @@ struct FakeDevice {
   int count = 1;
   int major = 9, minor = 0;
   int multiprocessors = 132;
+  // Shared memory that a block of threads may ask for: 227 KiB of compute
+  // capability 9.0 and 10.0, 163 of 8.0, 99 of 8.6, 8.9 and 12.0. Launches that
+  // want more fail.
+  int64_t shared_bytes = 227 * 1024;
   int64_t total_bytes = int64_t{8} << 30;
 };
 void SetFakeDevice(const FakeDevice& device);

@@ -273,11 +273,40 @@ TEST_F(FakeCudaTest, RefusesWhatADeviceRefuses) {
   EXPECT_EQ(launch(1, 1, 48 * 1024 + 1), cudaErrorInvalidValue);
   EXPECT_OK(
       Launch("AddOne", Shape(1, 1, 227 * 1024), AddOne, device.data(), 0));
-  EXPECT_THAT(
-      Launch("AddOne", Shape(1, 1, 227 * 1024 + 1), AddOne, device.data(), 0),
-      StatusIs(absl::StatusCode::kInternal));
+  const absl::Status refused =
+      Launch("AddOne", Shape(1, 1, 227 * 1024 + 1), AddOne, device.data(), 0);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(refused.message(),
+            "launch of AddOne: a block of threads needs 232449 bytes of shared "
+            "memory, the device has 232448 for it");
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);  // the next launch need not fail
+}
+
+TEST_F(FakeCudaTest, ADeviceHasTheSharedMemoryThatTheTestSets) {
+  DeviceArray<int> device(1);
+  const auto launch = [&](int64_t shared) {
+    return Launch("AddOne", Shape(1, 1, shared), AddOne, device.data(), 0);
+  };
+  EXPECT_OK(launch(100 * 1024));
+  fake_cuda::FakeDevice small;
+  small.shared_bytes = 99 * 1024;
+  fake_cuda::SetFakeDevice(small);
+  int most = 0;
+  EXPECT_EQ(
+      cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0),
+      cudaSuccess);
+  EXPECT_EQ(most, 99 * 1024);
+  EXPECT_OK(launch(99 * 1024));
+  EXPECT_THAT(launch(99 * 1024 + 1),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  // What was allowed on the larger device is not any more.
+  cudaLaunchConfig_t config = {};
+  config.gridDim = 1;
+  config.blockDim = 1;
+  config.dynamicSmemBytes = 100 * 1024;
+  EXPECT_EQ(cudaLaunchKernelEx(&config, AddOne, device.data(), 0),
+            cudaErrorInvalidValue);
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidValue);
-  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
 TEST_F(FakeCudaTest, FaultsAtTheNthCall) {
