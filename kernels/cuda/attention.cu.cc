@@ -12,6 +12,7 @@
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/attention_forward.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/shared_memory.h"
 #include "kernels/operand_check.h"
 #include "kernels/shape_check.h"
 
@@ -148,10 +149,10 @@ absl::Status Attend(const char* op, cudaStream_t stream,
                   static_cast<unsigned>(s.heads));
   return WithOperands<T>(
       precision, s.head_width, [&](auto precision, auto width) {
-        const int64_t rows = kQueries + 2 * kKeys<precision(), width()>;
-        return Launch(op,
-                      {grid, dim3(32 * kWarps),
-                       RowsBytes<precision(), width()>(rows), stream},
+        constexpr int64_t kBytes = RowsBytes<precision(), width()>(
+            kQueries + 2 * kKeys<precision(), width()>);
+        static_assert(kBytes <= kLeastSharedBytes);
+        return Launch(op, {grid, dim3(32 * kWarps), kBytes, stream},
                       s.causal
                           ? AttentionKernel<precision(), width(), true, T>
                           : AttentionKernel<precision(), width(), false, T>,

@@ -88,16 +88,22 @@ constexpr int64_t RowsBytes(int64_t rows) {
          static_cast<int64_t>(sizeof(Stored<kPrecision>));
 }
 
-// The shared memory that a block may have, so that two fit on a multiprocessor.
+// The shared memory that a block takes for keys, so that two fit on a large
+// device's multiprocessor.
 inline constexpr int64_t kAttentionSharedBytes = 100 * 1024;
 
-// How many of at most `length` keys, a multiple of `tile`, lie in what `fixed`
-// bytes leave, at `each` bytes per key.
-inline int KeyCapacity(int64_t length, int64_t tile, int64_t fixed,
-                       int64_t each) {
-  const int64_t fit = (kAttentionSharedBytes - fixed) / each / tile * tile;
+// How many of at most `length` keys lie in what `fixed` bytes leave, at `each`
+// bytes per key: a multiple of `tile`, or where a block's `shared` bytes do not
+// hold one, of `least`. Sums have the same bits for any number of keys.
+inline int KeyCapacity(int64_t length, int64_t tile, int64_t least,
+                       int64_t shared, int64_t fixed, int64_t each) {
+  const int64_t wanted = std::min(shared, kAttentionSharedBytes) - fixed;
+  const int64_t fit = wanted / each / tile * tile;
   const int64_t need = (length + tile - 1) / tile * tile;
-  return static_cast<int>(std::max(tile, std::min(fit, need)));
+  const int64_t keys = std::max(tile, std::min(fit, need));
+  if (fixed + keys * each <= shared) return static_cast<int>(keys);
+  return static_cast<int>(
+      std::max(least, (shared - fixed) / each / least * least));
 }
 
 }  // namespace comera::kernels

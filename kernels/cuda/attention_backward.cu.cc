@@ -17,6 +17,7 @@
 #include "kernels/cuda/attention_arguments.h"
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/shared_memory.h"
 #include "kernels/operand_check.h"
 #include "kernels/shape_check.h"
 
@@ -32,9 +33,12 @@ inline constexpr int kTile = kPrecision == CudaPrecision::kFp32 ||
                                       kWidth > 64)
                                  ? 16
                                  : 32;
-// Queries that pass through shared memory at a time.
+// Queries that pass through shared memory at a time, and where a device has no
+// room for them.
 template <int kWidth>
 inline constexpr int kQueries = kWidth > 64 ? 32 : 64;
+template <CudaPrecision kPrecision, int kWidth>
+inline constexpr int kFewQueries = kTile<kPrecision, kWidth>;
 // Blocks for which a multiprocessor has registers.
 template <CudaPrecision kPrecision, int kWidth>
 inline constexpr int kResident =
@@ -139,7 +143,8 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
                     a.grad_q.stride);
 }
 
-template <CudaPrecision kPrecision, int kWidth, bool kCausal, typename T>
+template <CudaPrecision kPrecision, int kWidth, int kStep, bool kCausal,
+          typename T>
 __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
     KeyGradientKernel(const __grid_constant__ Arguments<T> a) {
   const SequenceBlock block = BlockOf(a.blocks, blockIdx.x);
@@ -147,7 +152,6 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
   const int key_head = static_cast<int>(blockIdx.y);
   const int64_t column = int64_t{key_head} * a.width;
   constexpr int kStride = kRowStride<kWidth>;
-  constexpr int kStep = kQueries<kWidth>;
   auto* const keys = DynamicShared<Stored<kPrecision>>();
   auto* const values = keys + kRows * kStride;
   auto* const queries = values + kRows * kStride;
@@ -209,9 +213,32 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
                     a.grad_v.stride);
 }
 
-// `a` has the matrices and pointers of the call.
+// The gradients of keys and values, kStep queries at a time: as many as the
+// device has room for. Sums have the same bits for any number of them.
+template <CudaPrecision kPrecision, int kWidth, int kStep = kQueries<kWidth>,
+          typename T>
+absl::Status KeyGradients(const AttentionShape& s, int64_t shared,
+                          LaunchShape shape, const Arguments<T>& a) {
+  constexpr int64_t kRow = RowsBytes<kPrecision, kWidth>(1);
+  constexpr int64_t kBytes = 2 * kRows * kRow + kStep * (2 * kRow + 8);
+  if constexpr (kBytes > kLeastSharedBytes) {
+    if (kBytes > shared) {
+      return KeyGradients<kPrecision, kWidth, kFewQueries<kPrecision, kWidth>>(
+          s, shared, shape, a);
+    }
+  }
+  shape.shared_bytes = kBytes;
+  return Launch("KeyGradientKernel", shape,
+                s.causal
+                    ? KeyGradientKernel<kPrecision, kWidth, kStep, true, T>
+                    : KeyGradientKernel<kPrecision, kWidth, kStep, false, T>,
+                a);
+}
+
+// `a` has the matrices and pointers of the call; a block of threads may have
+// `shared` bytes of shared memory.
 template <typename T>
-absl::Status Backward(const char* op, cudaStream_t stream,
+absl::Status Backward(const char* op, cudaStream_t stream, int64_t shared,
                       CudaPrecision precision, const AttentionShape& s,
                       const DropoutKey& key, ConstIndices offsets,
                       Arguments<T> a) {
@@ -245,7 +272,8 @@ absl::Status Backward(const char* op, cudaStream_t stream,
         constexpr int kWidth = width();
         constexpr int64_t kRow = RowsBytes<kPrecision, kWidth>(1);
         constexpr int64_t kFixed = 2 * kRows * kRow;
-        a.capacity = KeyCapacity(s.max_length, 32, kFixed, 2 * kRow);
+        a.capacity = KeyCapacity(s.max_length, 32, kTile<kPrecision, kWidth>,
+                                 shared, kFixed, 2 * kRow);
         RETURN_IF_ERROR(
             Launch("QueryGradientKernel",
                    {dim3(blocks, static_cast<unsigned>(s.heads)),
@@ -253,13 +281,10 @@ absl::Status Backward(const char* op, cudaStream_t stream,
                    s.causal ? QueryGradientKernel<kPrecision, kWidth, true, T>
                             : QueryGradientKernel<kPrecision, kWidth, false, T>,
                    a));
-        constexpr int64_t kQueryBytes = kQueries<kWidth> * (2 * kRow + 8);
-        return Launch(
-            "KeyGradientKernel",
+        return KeyGradients<kPrecision, kWidth>(
+            s, shared,
             {dim3(blocks, static_cast<unsigned>(s.key_heads())),
-             dim3(32 * kWarps), 2 * kRows * kRow + kQueryBytes, stream},
-            s.causal ? KeyGradientKernel<kPrecision, kWidth, true, T>
-                     : KeyGradientKernel<kPrecision, kWidth, false, T>,
+             dim3(32 * kWarps), 0, stream},
             a);
       });
 }
@@ -275,8 +300,9 @@ absl::Status CudaBackend::AttentionBackward(
     ConstMatrix q, ConstMatrix k, ConstMatrix v, const float* log_sum,
     ConstMatrix out, ConstMatrix grad_out, Matrix grad_q, Matrix grad_k,
     Matrix grad_v, void* workspace) {
-  return Backward<float>("AttentionBackward", stream_, options_.precision, s,
-                         key, offsets,
+  return Backward<float>("AttentionBackward", stream_,
+                         SharedBytesPerBlock(options_.device),
+                         options_.precision, s, key, offsets,
                          {{},
                           {},
                           q,
@@ -297,6 +323,7 @@ absl::Status CudaBackend::AttentionBackwardBf16(
     const float* log_sum, ConstBf16Matrix out, ConstBf16Matrix grad_out,
     Bf16Matrix grad_q, Bf16Matrix grad_k, Bf16Matrix grad_v, void* workspace) {
   return Backward<uint16_t>("AttentionBackwardBf16", stream_,
+                            SharedBytesPerBlock(options_.device),
                             options_.precision, s, key, offsets,
                             {{},
                              {},

@@ -16,6 +16,7 @@
 #include "kernels/cuda/device/rank_space_factors.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/rank_space_attention_plan.h"
+#include "kernels/cuda/shared_memory.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
@@ -161,7 +162,8 @@ __global__ void __launch_bounds__(32 * kMostTiles * kMostShares,
 
 int64_t CudaBackend::RankSpaceAttentionWorkspaceBytes(
     const RankSpaceAttentionShape& s) {
-  const RankSpacePlan plan(s, options_.precision);
+  const RankSpacePlan plan(s, options_.precision,
+                           SharedBytesPerBlock(options_.device));
   return RankSpaceWorkspace(s, plan, MostPartialRows(s, plan), nullptr).bytes;
 }
 
@@ -176,15 +178,13 @@ absl::Status CudaBackend::RankSpaceAttention(
   RETURN_IF_ERROR(CheckMatrix(kOp, "out", out, t.tokens, s.output_rank));
   if (t.tokens == 0) return absl::OkStatus();
 
-  const RankSpacePlan plan(s, options_.precision);
+  const int64_t shared = SharedBytesPerBlock(options_.device);
+  const RankSpacePlan plan(s, options_.precision, shared);
   const RankSpaceWorkspace places(s, plan, 0, workspace);
   FactorPackings packings;
   packings.of[0] = {c, plan.q, false, RankSpaceScoreScale(s), places.c};
   packings.of[1] = {e, plan.v, false, 1, places.e};
-  const int tiles = t.max_length <= 16 ? 1 : kMostTiles;
   Arguments a;
-  a.blocks = {offsets.data, static_cast<int>(BlocksPerSequence(t, 16 * tiles)),
-              16 * tiles};
   a.dropout = MakeDeviceDropout(key);
   a.q = q;
   a.k = k;
@@ -197,7 +197,6 @@ absl::Status CudaBackend::RankSpaceAttention(
   a.heads = static_cast<int>(t.heads);
   a.shares = std::max(1, std::min(a.heads, kMostShares));
   a.heads_per_share = (a.heads + a.shares - 1) / a.shares;
-  const unsigned threads = 32 * tiles * a.shares;
   return WithWidth(
       options_.precision, plan.width,
       [&](auto precision, auto padded) -> absl::Status {
@@ -209,12 +208,23 @@ absl::Status CudaBackend::RankSpaceAttention(
                    Shape(dim3(Blocks(t.heads * kFactorParts<kWidth>, 256), 2),
                          dim3(256)),
                    PackFactorsKernel<kPrecision, kWidth>, packings, a.heads));
-        const int64_t fixed =
-            (16 * tiles +
-             (kInRegisters<kPrecision, kWidth> ? 0 : int64_t{threads} / 2)) *
-            kRow;
-        a.capacity = KeyCapacity(t.max_length, kKeys<kPrecision, kWidth>, fixed,
-                                 2 * kRow);
+        constexpr int kTile = kKeys<kPrecision, kWidth>;
+        const auto fixed_bytes = [&](int tiles) {
+          const int held = kInRegisters<kPrecision, kWidth> ? 0 : a.shares;
+          return 16 * tiles * (1 + held) * kRow;
+        };
+        // A block has one tile of queries where there are no more, or where a
+        // second leaves no room for keys.
+        const bool one = t.max_length <= 16 ||
+                         fixed_bytes(kMostTiles) + 2 * kTile * kRow > shared;
+        const int tiles = one ? 1 : kMostTiles;
+        a.blocks = {offsets.data,
+                    static_cast<int>(BlocksPerSequence(t, 16 * tiles)),
+                    16 * tiles};
+        const unsigned threads = 32 * tiles * a.shares;
+        const int64_t fixed = fixed_bytes(tiles);
+        a.capacity =
+            KeyCapacity(t.max_length, kTile, kTile, shared, fixed, 2 * kRow);
         const int64_t parts = int64_t{threads} / 2 * kWidth * 4;
         return Launch(kOp,
                       Shape(dim3(static_cast<unsigned>(t.sequences *

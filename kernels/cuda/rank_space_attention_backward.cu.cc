@@ -18,14 +18,13 @@
 #include "kernels/cuda/device/rank_space_factors.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/rank_space_attention_plan.h"
+#include "kernels/cuda/shared_memory.h"
 #include "kernels/shape_check.h"
 
 namespace comera::kernels {
 namespace {
 
 constexpr int kMostWarps = 8;
-// Beyond this many keys what was drawn is drawn again.
-constexpr int kMostDrawn = 256;
 // Keys or queries whose scores a warp has in registers, and the least.
 template <CudaPrecision kPrecision, int kWidth>
 inline constexpr int kTile =
@@ -394,7 +393,8 @@ absl::Status CudaBackend::RankSpaceAttentionBackward(
   RETURN_IF_ERROR(CheckMatrix(kOp, "grad_c", grad_c, c.rows, c.cols));
   RETURN_IF_ERROR(CheckMatrix(kOp, "grad_e", grad_e, e.rows, e.cols));
 
-  const RankSpacePlan plan(s, options_.precision);
+  const int64_t shared = SharedBytesPerBlock(options_.device);
+  const RankSpacePlan plan(s, options_.precision, shared);
   const int64_t partial_rows = plan.groups > 1 ? plan.groups * t.tokens : 0;
   const RankSpaceWorkspace places(s, plan, partial_rows, workspace);
   const float scale = RankSpaceScoreScale(s);
@@ -458,7 +458,8 @@ absl::Status CudaBackend::RankSpaceAttentionBackward(
           const dim3 threads(32 * plan.warps);
           const int64_t fixed =
               5 * a.blocks.rows * kRow + plan.warps * 4 * a.drawn_words;
-          a.capacity = KeyCapacity(t.max_length, 32, fixed, 2 * kRow);
+          a.capacity = KeyCapacity(t.max_length, 32, kTile<kPrecision, kWidth>,
+                                   shared, fixed, 2 * kRow);
           RETURN_IF_ERROR(Launch(
               "RankSpaceQueryGradientKernel",
               Shape(dim3(static_cast<unsigned>(plan.chunks), plan.groups),

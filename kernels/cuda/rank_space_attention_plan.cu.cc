@@ -32,7 +32,7 @@ int64_t MostChunks(int64_t width) { return width <= 32 ? 136 : 2048 / width; }
 }  // namespace
 
 RankSpacePlan::RankSpacePlan(const RankSpaceAttentionShape& s,
-                             CudaPrecision precision)
+                             CudaPrecision precision, int64_t shared)
     : q(static_cast<int>(s.query_rank + 1)),
       k(static_cast<int>(s.key_rank + 1)),
       v(static_cast<int>(s.value_rank + 1)),
@@ -47,6 +47,9 @@ RankSpacePlan::RankSpacePlan(const RankSpaceAttentionShape& s,
                        8 * warps >= s.attention.max_length)) {
     warps /= 2;
   }
+  // Widths with scores of 16 queries, which are all that need so much, can do
+  // with one warp.
+  if (warps * (6 * 16 * row + kMostDrawnBytes) > shared) warps = 1;
   blocks = s.attention.sequences *
            CeilDivide(s.attention.max_length, int64_t{16} * warps);
   groups = static_cast<int>(GroupsFor(s.attention.heads, blocks));

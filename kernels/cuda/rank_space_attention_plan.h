@@ -16,7 +16,11 @@ namespace comera::kernels {
 // takes every blocks_x-th block of tokens and sums up its part of the gradients
 // of C and E.
 struct RankSpacePlan {
-  RankSpacePlan(const RankSpaceAttentionShape& shape, CudaPrecision precision);
+  // `shared`: the bytes of shared memory that a block of threads may have.
+  // Where they do not hold the tokens of two warps, a block has one warp, and
+  // sums over tokens have another order than on devices that have more.
+  RankSpacePlan(const RankSpaceAttentionShape& shape, CudaPrecision precision,
+                int64_t shared);
 
   int q = 0, k = 0, v = 0, o = 0;  // widths, with the ones' columns
   int width = 0;                   // the widest, padded
@@ -26,6 +30,12 @@ struct RankSpacePlan {
   int heads_per_group = 0;
   int64_t chunks = 0;  // parts of the gradients of C and E
 };
+
+// Backward, up to this many keys of a sequence, a warp keeps what dropout has
+// drawn for the second walk over them, a word for each lane and 16 keys;
+// beyond, it is drawn again.
+inline constexpr int kMostDrawn = 256;
+inline constexpr int64_t kMostDrawnBytes = kMostDrawn / 16 * 32 * 4;
 
 // Places in the workspace.
 struct RankSpaceWorkspace {

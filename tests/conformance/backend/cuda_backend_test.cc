@@ -1,8 +1,10 @@
 // The CUDA backend. Built by nvcc it runs on a GPU; built by the C++ compiler
 // on the CUDA of tests/fakes/cuda, where the order in which threads run can
-// be chosen: a kernel that misses a barrier then gives other results.
+// be chosen: a kernel that misses a barrier then gives other results. There
+// COMERA_FAKE_SHARED_KIB is the shared memory that a block of threads may have.
 #include "kernels/cuda/cuda_backend.h"
 
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <utility>
@@ -34,6 +36,11 @@ int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   using comera::kernels::CudaOptions;
   using comera::kernels::CudaPrecision;
+#ifdef COMERA_FAKE_SHARED_KIB
+  comera::fake_cuda::FakeDevice device;
+  device.shared_bytes = int64_t{COMERA_FAKE_SHARED_KIB} * 1024;
+  comera::fake_cuda::SetFakeDevice(device);
+#endif
   const auto factory = [](CudaPrecision precision) {
     return [precision](int threads) {
 #ifdef COMERA_FAKE_CUDA
