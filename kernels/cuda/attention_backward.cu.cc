@@ -48,6 +48,17 @@ inline constexpr bool kInRegisters = kWidth <= 32 ||
                                      (kPrecision == CudaPrecision::kBf16 &&
                                       kWidth <= 64);
 
+// Whether a warp of the second kernel keeps its values in registers, as it does
+// its keys. Before sm_90 the compiler lacks some for both in fp32 at width 32.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+template <CudaPrecision kPrecision, int kWidth>
+inline constexpr bool kHoldsValues =
+    kPrecision != CudaPrecision::kFp32 || kWidth < 32;
+#else
+template <CudaPrecision kPrecision, int kWidth>
+inline constexpr bool kHoldsValues = true;
+#endif
+
 template <typename T>
 struct Arguments {
   SequenceBlocks blocks;
@@ -167,10 +178,12 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int begin = block.begin + 16 * warp;
   const int rows = min(16, block.length - begin);
-  using Held = HeldRows<kPrecision, kWidth,
-                        kWidth <= 32 && kInRegisters<kPrecision, kWidth>>;
-  const Held key_rows(keys + 16 * warp * kStride);
-  const Held value_rows(values + 16 * warp * kStride);
+  constexpr bool kHeld = kWidth <= 32 && kInRegisters<kPrecision, kWidth>;
+  using HeldKeys = HeldRows<kPrecision, kWidth, kHeld>;
+  using HeldValues =
+      HeldRows<kPrecision, kWidth, kHeld && kHoldsValues<kPrecision, kWidth>>;
+  const HeldKeys key_rows(keys + 16 * warp * kStride);
+  const HeldValues value_rows(values + 16 * warp * kStride);
   const TileDropout dropout(a.dropout, a.heads);
   // walk over the queries of each head, from the first block that sees a key
   float grad_keys[kWidth / 8][4], grad_values[kWidth / 8][4];

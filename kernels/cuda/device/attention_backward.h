@@ -119,9 +119,9 @@ struct QueryTiles {
 // the 16 keys of a warp, whose first has place `key` in the sequence. kCausal:
 // queries before a key do not see it.
 template <CudaPrecision kPrecision, int kWidth, int kQueries,
-          bool kCausal = false, typename Held>
+          bool kCausal = false, typename HeldKeys, typename HeldValues>
 __device__ __forceinline__ void AddKeyGradients(
-    const Held& keys, const Held& values, int key,
+    const HeldKeys& keys, const HeldValues& values, int key,
     const QueryTiles<kPrecision>& in, const TileDropout& dropout,
     float (&grad_keys)[kWidth / 8][4], float (&grad_values)[kWidth / 8][4]) {
   // tiles of queries that are all before the first key are left out
