@@ -5,8 +5,10 @@
 
 A REPORT is the output of `nvcc -Xptxas=-v`. FILE of --hot holds one regular
 expression per line, matched against the start of a kernel's name: such a kernel
-must neither spill registers nor use a stack frame. An expression that matches
-no kernel is an error too, so that a renamed kernel does not escape. Exits 1 if
+must neither spill registers nor use a stack frame, except where a line names an
+architecture before the expression: there it may. An expression that matches no
+kernel is an error too, so that a renamed kernel does not escape, and so is more
+static shared memory than a device of any architecture gives a block. Exits 1 if
 something is wrong, 2 if it cannot tell.
 """
 import argparse
@@ -20,6 +22,9 @@ FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, "
                    r"(\d+) bytes spill loads")
 USED = re.compile(r"Used (\d+) registers")
 SHARED = re.compile(r"(\d+) bytes smem")
+EXCEPTION = re.compile(r"(sm_\d+) +(\S.*)")
+
+MOST_STATIC_SHARED = 48 * 1024
 
 
 @dataclasses.dataclass
@@ -72,9 +77,15 @@ def short(name):
 
 
 def read_hot(path):
+    """The expressions, and the exceptions as pairs of an architecture and one."""
+    hot, exceptions = [], []
     with open(path, encoding="utf-8") as lines:
-        stripped = (line.split("#")[0].strip() for line in lines)
-        return [re.compile(line) for line in stripped if line]
+        for line in filter(None, (line.split("#")[0].strip() for line in lines)):
+            if match := EXCEPTION.fullmatch(line):
+                exceptions.append((match[1], re.compile(match[2])))
+            else:
+                hot.append(re.compile(line))
+    return hot, exceptions
 
 
 def table(kernels, hot):
@@ -97,10 +108,17 @@ def table(kernels, hot):
     return "\n".join(lines) + "\n"
 
 
-def problems(kernels, hot):
+def problems(kernels, hot, exceptions):
     found = []
     for k in kernels:
+        if k.shared_bytes > MOST_STATIC_SHARED:
+            found.append(f"{k.name} ({k.architecture}) has {k.shared_bytes} "
+                         f"bytes of static shared memory, at most "
+                         f"{MOST_STATIC_SHARED} are possible")
         if not any(h.match(k.name) for h in hot):
+            continue
+        if any(architecture == k.architecture and e.match(k.name)
+               for architecture, e in exceptions):
             continue
         if k.spill_bytes:
             found.append(f"{k.name} ({k.architecture}) spills "
@@ -135,13 +153,13 @@ def main():
     for k, name in zip(kernels, readable([k.name for k in kernels])):
         k.name = name
     kernels.sort(key=lambda k: (k.name, k.architecture))
-    hot = read_hot(args.hot) if args.hot else []
+    hot, exceptions = read_hot(args.hot) if args.hot else ([], [])
     text = table(kernels, hot)
     sys.stdout.write(text)
     if args.out:
         with open(args.out, "w", encoding="utf-8") as out:
             out.write(text)
-    found = problems(kernels, hot)
+    found = problems(kernels, hot, exceptions)
     for problem in found:
         print(f"resources.py: {problem}", file=sys.stderr)
     return 1 if found else 0

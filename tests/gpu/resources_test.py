@@ -97,6 +97,20 @@ class ResourcesTest(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("k (sm_90) uses a stack frame of 400 bytes", errors)
 
+    def test_spill_of_a_named_architecture_is_only_told(self):
+        for architecture, status in (("sm_90", 0), ("sm_120", 1)):
+            with self.subTest(architecture):
+                self.assertEqual(
+                    self.run_on([SPILLS],
+                                f"Twice\n{architecture} Twice<[48]>\n")[0],
+                    status)
+
+    def test_too_much_static_shared_memory_fails(self):
+        for size, status in ((49152, 0), (49153, 1)):
+            with self.subTest(size):
+                report = CLEAN.replace("2048 bytes smem", f"{size} bytes smem")
+                self.assertEqual(self.run_on([report])[0], status)
+
     def test_expression_without_a_kernel_fails(self):
         status, _, errors, _ = self.run_on([CLEAN], "ScaleAdd\nGone\n")
         self.assertEqual(status, 1)

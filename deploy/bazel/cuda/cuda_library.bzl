@@ -21,6 +21,13 @@ _ARCHITECTURES = [
 # With --define=comera_cuda_one=1: one architecture, which halves nvcc's time.
 _ARCHITECTURES_TO_CHECK = ["-gencode=arch=compute_90,code=sm_90"]
 
+def _architectures(ctx):
+    """nvcc's flags; --define=comera_cuda_sm=86,120 asks for these alone."""
+    asked = ctx.var.get("comera_cuda_sm")
+    if asked:
+        return ["-gencode=arch=compute_%s,code=sm_%s" % (sm, sm) for sm in asked.split(",")]
+    return _ARCHITECTURES_TO_CHECK if ctx.var.get("comera_cuda_one") else _ARCHITECTURES
+
 _WARNINGS = [
     "-Werror=all-warnings",
     "-Xcompiler=-Wall,-Wextra,-Werror,-Wno-unused-parameter",
@@ -65,9 +72,7 @@ def _cuda_objects_impl(ctx):
         report = ctx.actions.declare_file(folder + ".ptxas.txt")
         arguments = ctx.actions.args()
         arguments.add_all(["-x", "cu", "-std=c++17", "-ccbin", host_compiler])
-        arguments.add_all(
-            _ARCHITECTURES_TO_CHECK if ctx.var.get("comera_cuda_one") else _ARCHITECTURES,
-        )
+        arguments.add_all(_architectures(ctx))
         arguments.add_all(_WARNINGS)
         arguments.add_all(_mode_flags(ctx))
         arguments.add_all([
