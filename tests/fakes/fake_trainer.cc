@@ -230,6 +230,7 @@ int ShowEnvironment(const TrainerTask& task) {
   fprintf(stderr, "stdin=%zd pgid=%d ", read(STDIN_FILENO, &byte, 1),
           getpgrp() == getpid());
   ShowVariable("CUDA_VISIBLE_DEVICES");
+  ShowVariable("NCCL_NVLS_ENABLE");
   fprintf(stderr, "device=%s\n",
           v1::ResourceSpec::Device_Name(task.device()).c_str());
   return Succeed(task);

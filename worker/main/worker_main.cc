@@ -399,15 +399,6 @@ int Main(const WorkerFlags& flags) {
   absl::StatusOr<std::vector<v1::Slot>> slots =
       ListSlots(flags.slots, options.cores, chosen);
   if (!slots.ok()) return Fail(slots.status());
-  // Sums in the NVLink switch vary from call to call (NCCL issue 1497), but a
-  // repeated job must give the same numbers. Besides, each member records and
-  // replays its steps when its own batches allow it, so that memory of some
-  // members but not of others would be registered for one sum, which NCCL
-  // leaves undefined.
-  for (const char* name : {"NCCL_NVLS_ENABLE", "NCCL_GRAPH_REGISTER"}) {
-    if (*gpus == nullptr || getenv(name) != nullptr) continue;
-    options.environment.push_back(absl::StrCat(name, "=0"));
-  }
   options.slots = *std::move(slots);
   options.data_dir =
       std::filesystem::absolute(flags.data_dir).lexically_normal().string();

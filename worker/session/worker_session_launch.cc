@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,7 @@
 #include "worker/gang/gang.h"
 #include "worker/gang/member_environment.h"
 #include "worker/session/member_files.h"
+#include "worker/session/nccl_environment.h"
 #include "worker/session/slot_inventory.h"
 #include "worker/session/worker_session.h"
 
@@ -56,6 +58,10 @@ absl::Status WorkerSession::ClaimGpu(const MemberTable::Actions::Start& start,
   // Members on the CPU see no GPU.
   command->environment.push_back(absl::StrCat("CUDA_VISIBLE_DEVICES=", uuid));
   if (uuid.empty()) return absl::OkStatus();
+  for (std::string& setting :
+       NcclEnvironment(start.assignment.spec().training(), environ)) {
+    command->environment.push_back(std::move(setting));
+  }
   const std::lock_guard<std::mutex> lock(mutex_);
   const std::string unfit = WhyUnfit(slot);
   if (!unfit.empty()) {

@@ -105,9 +105,11 @@ TEST_F(WorkerSessionTest, AMemberSeesTheGpuOfItsSlotOnly) {
   }));
   auto logs = service_.state().logs;
   EXPECT_THAT((logs[{kJob, 1, 0}]),
-              HasSubstr("CUDA_VISIBLE_DEVICES=GPU-0 device=GPU"));
+              HasSubstr("CUDA_VISIBLE_DEVICES=GPU-0 NCCL_NVLS_ENABLE=0 "
+                        "device=GPU"));
   EXPECT_THAT((logs[{kJob, 1, 1}]),
-              HasSubstr("CUDA_VISIBLE_DEVICES= device=CPU"));
+              HasSubstr("CUDA_VISIBLE_DEVICES= NCCL_NVLS_ENABLE=- "
+                        "device=CPU"));
 }
 
 TEST_F(WorkerSessionTest, ASlotIsOfferedAgainOnceItsGpuIsFree) {
