@@ -235,6 +235,8 @@ absl::Status KeyGradients(const AttentionShape& s, int64_t shared,
   constexpr int64_t kRow = RowsBytes<kPrecision, kWidth>(1);
   constexpr int64_t kBytes = 2 * kRows * kRow + kStep * (2 * kRow + 8);
   if constexpr (kBytes > kLeastSharedBytes) {
+    static_assert(kStep > kFewQueries<kPrecision, kWidth>,
+                  "the smaller tile fits every device");
     if (kBytes > shared) {
       return KeyGradients<kPrecision, kWidth, kFewQueries<kPrecision, kWidth>>(
           s, shared, shape, a);

@@ -5,11 +5,15 @@ the others by a bridge that lets it send so many bits a second. The ways to sum
 gradients take turns, so that a machine that slows down slows all of them.
 """
 import argparse
+import gzip
+import itertools
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
+import sys
 import tempfile
 
 # A prefix of addresses and names that nothing else should have.
@@ -44,19 +48,26 @@ class Network:
                 check=True)
 
     def close(self):
+        commands = [["link", "del", NAME]]
         for i in range(self.members):
-            subprocess.run(["ip", "netns", "del", f"{NAME}{i}"], check=False,
+            commands += [["link", "del", f"{NAME}v{i}"],
+                         ["netns", "del", f"{NAME}{i}"]]
+        for command in commands:
+            subprocess.run(["ip", *command], check=False,
                            stderr=subprocess.DEVNULL)
-        subprocess.run(["ip", "link", "del", NAME], check=False,
-                       stderr=subprocess.DEVNULL)
 
 
-def job(options):
+def job(options, folder):
     """The job file as JSON, with what the measurement needs."""
     data = os.path.join(options.data, "code", "csn_ruby_valid.jsonl.gz")
+    # The end of a run validates on the whole set.
+    few = os.path.join(folder, "validation.jsonl")
+    with gzip.open(data, "rt", encoding="utf-8") as lines, \
+            open(few, "w", encoding="utf-8") as out:
+        out.writelines(itertools.islice(lines, 8))
     settings = {
         "data.max_length": options.length, "data.jsonl.train": data,
-        "data.jsonl.validation": data,
+        "data.jsonl.validation": few,
         "data.tokenizer.train_vocabulary_size": 8192,
         "objective.early.steps": options.steps, "training.phases": "[]",
         "training.batch_size": options.members * options.batch,
@@ -93,7 +104,8 @@ def run(options, spec, bucket_mib, cache):
         processes.append(subprocess.Popen(
             ["ip", "netns", "exec", f"{NAME}{rank}", options.trainer,
              f"--task={path}", f"--bucket_mib={bucket_mib}"],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True))
+            stdout=subprocess.DEVNULL if rank else subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True))
     seconds, loss, sent = [], 0.0, 0
     try:
         for line in processes[0].stdout:
@@ -141,9 +153,11 @@ def main():
     parser.add_argument("--compress", action="store_true",
                         help="training.compress_gradients")
     options = parser.parse_args()
-    spec = job(options)
+    # The end of the program takes down the network and the members.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     buckets = [int(each) for each in options.bucket_mib.split(",")]
     cache = tempfile.mkdtemp(prefix="gang_network_cache_")
+    spec = job(options, cache)
     print("Mbit/s  bucket MiB  median s  fastest s  sent MiB  last loss")
     try:
         for mbit in (int(each) for each in options.mbit.split(",")):
@@ -153,9 +167,9 @@ def main():
             try:
                 for _ in range(options.rounds):
                     for bucket in buckets:
-                        seconds, *last[bucket] = run(options, spec, bucket,
-                                                     cache)
+                        seconds, loss, sent = run(options, spec, bucket, cache)
                         found[bucket] += seconds
+                        last[bucket] = loss, sent
             finally:
                 network.close()
             for bucket, seconds in found.items():

@@ -15,8 +15,6 @@
 #include "kernels/gpu_cost.h"
 #include "tests/bench/bench_batch.h"
 #include "worker/trainer/describe/described_clicks.h"
-#include "worker/trainer/loop/step_readback.h"
-#include "worker/trainer/loop/step_runner.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/create_model.h"
 #include "worker/trainer/model/plan/model_size.h"
@@ -24,6 +22,8 @@
 #include "worker/trainer/optimizer/make_optimizer.h"
 #include "worker/trainer/planning/model_plan.h"
 #include "worker/trainer/planning/step_prediction.h"
+#include "worker/trainer/step/step_readback.h"
+#include "worker/trainer/step/step_runner.h"
 
 namespace comera::bench {
 namespace {

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "common/status_macros.h"
-#include "worker/trainer/loop/layerwise_update.h"
 #include "worker/trainer/optimizer/learning_rate.h"
 #include "worker/trainer/process/failure.h"
+#include "worker/trainer/step/layerwise_update.h"
 
 namespace comera::trainer {
 namespace {
@@ -151,7 +151,11 @@ absl::Status StepEngine::RunStep(bool stop) {
   const bool update = readback_ != nullptr && options_.world_size() == 1 &&
                       batches_.size() == 1 && !watch_.on();
   const absl::Status parts = RunParts(update);
-  // Whatever happened, nobody else may use the communicator before.
+  // The other members will not get what they wait for.
+  if (!parts.ok() && options_.communicator != nullptr) {
+    options_.communicator->Abort();
+  }
+  // Nobody else may use the communicator until Finish has returned.
   const absl::Status summed = gradient_sum_.Finish();
   RETURN_IF_ERROR(parts);
   RETURN_IF_ERROR(summed);
@@ -199,7 +203,8 @@ absl::Status StepEngine::RunParts(bool update) {
         RETURN_IF_ERROR(model.Forward(plan.parameters().data));
       }
       RETURN_IF_ERROR(EnqueueBucket(buckets_[piece]));
-      return update ? EnqueueUpdate() : absl::OkStatus();
+      const bool last = piece + 1 == static_cast<int>(buckets_.size());
+      return update && last ? EnqueueUpdate() : absl::OkStatus();
     };
     RETURN_IF_ERROR(
         runner_

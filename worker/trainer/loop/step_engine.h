@@ -13,18 +13,18 @@
 #include "kernels/backend.h"
 #include "worker/trainer/data/batch/training_data.h"
 #include "worker/trainer/late/size_controller.h"
-#include "worker/trainer/loop/gradient_sum.h"
 #include "worker/trainer/loop/spike_watch.h"
-#include "worker/trainer/loop/step_figures.h"
-#include "worker/trainer/loop/step_readback.h"
 #include "worker/trainer/loop/step_reporter.h"
-#include "worker/trainer/loop/step_runner.h"
 #include "worker/trainer/loop/trained_model.h"
 #include "worker/trainer/loop/trainer_options.h"
 #include "worker/trainer/loop/training_schedule.h"
 #include "worker/trainer/model/plan/parameter_layout.h"
 #include "worker/trainer/planning/phase_table.h"
 #include "worker/trainer/state/training_state.h"
+#include "worker/trainer/step/gradient_sum.h"
+#include "worker/trainer/step/step_figures.h"
+#include "worker/trainer/step/step_readback.h"
+#include "worker/trainer/step/step_runner.h"
 
 namespace comera::trainer {
 
@@ -125,7 +125,8 @@ class StepEngine {
   absl::Status EnqueueStart();
   // Adds the gradients of the part that the model was given, with their tail.
   absl::Status EnqueueGradients();
-  // The piece of it that completes the gradients of a bucket.
+  // The piece of EnqueueGradients, without Forward, that completes the
+  // gradients of a bucket.
   absl::Status EnqueueBucket(const ParameterRange& bucket);
   // The update that asks nothing of the host.
   absl::Status EnqueueUpdate();

@@ -8,7 +8,6 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "comera/v1/progress.pb.h"
-#include "worker/trainer/loop/step_figures.h"
 #include "worker/trainer/loop/step_work.h"
 #include "worker/trainer/loop/trained_model.h"
 #include "worker/trainer/loop/trainer_options.h"
@@ -17,6 +16,7 @@
 #include "worker/trainer/model/weights/initial_weights.h"
 #include "worker/trainer/state/pareto_front.h"
 #include "worker/trainer/state/training_state.h"
+#include "worker/trainer/step/step_figures.h"
 
 namespace comera::trainer {
 

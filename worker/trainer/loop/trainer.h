@@ -16,12 +16,12 @@
 #include "worker/trainer/loop/state_keeper.h"
 #include "worker/trainer/loop/step_engine.h"
 #include "worker/trainer/loop/step_reporter.h"
-#include "worker/trainer/loop/step_runner.h"
 #include "worker/trainer/loop/trained_model.h"
 #include "worker/trainer/loop/trainer_options.h"
 #include "worker/trainer/loop/training_schedule.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/state/training_state.h"
+#include "worker/trainer/step/step_runner.h"
 
 namespace comera::trainer {
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <limits>
+#include <map>
 #include <memory>
 #include <new>
 #include <string>
@@ -214,10 +214,10 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
     options.start = StateKey{task.start().attempt(), task.start().step()};
   }
   options.graphs = member_options.graphs;
-  options.bucket_floats =
-      member_options.bucket_mib == 0
-          ? std::numeric_limits<int64_t>::max()
-          : member_options.bucket_mib * ((int64_t{1} << 20) / sizeof(float));
+  options.bucket_floats = member_options.bucket_mib == 0
+                              ? std::numeric_limits<int64_t>::max()
+                              : member_options.bucket_mib *
+                                    (int64_t{1 << 20} / int64_t{sizeof(float)});
   options.backend = backend.get();
   options.device = device;
   if (on_cpu && own_limit == 0 && member_options.limit_to_plan) {

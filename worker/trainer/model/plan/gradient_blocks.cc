@@ -57,7 +57,7 @@ std::vector<ParameterRange> GradientBlocks::Buckets(int64_t floats) const {
   std::vector<ParameterRange> buckets;
   int64_t end = trained_size_;
   for (auto half = halves_.rbegin(); half != halves_.rend(); ++half) {
-    if (half->size == 0 || end - half->first < floats) continue;
+    if (end - half->first < floats || half->first == 0) continue;
     buckets.push_back({half->first, end - half->first});
     end = half->first;
   }

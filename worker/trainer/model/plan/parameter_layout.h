@@ -1,5 +1,6 @@
 // Where every parameter lies in the flat buffers that parameters, gradients
-// and moments share, so that the optimiser and the all-reduce are one call.
+// and moments share, so that the optimiser is one call and the all-reduce is
+// one or a few.
 #ifndef COMERA_WORKER_TRAINER_MODEL_PLAN_PARAMETER_LAYOUT_H_
 #define COMERA_WORKER_TRAINER_MODEL_PLAN_PARAMETER_LAYOUT_H_
 

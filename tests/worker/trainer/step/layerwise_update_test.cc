@@ -1,5 +1,5 @@
 // Updates within the backward pass: the same steps as after it, in less memory.
-#include "worker/trainer/loop/layerwise_update.h"
+#include "worker/trainer/step/layerwise_update.h"
 
 #include <cmath>
 #include <limits>

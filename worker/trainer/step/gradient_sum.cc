@@ -1,5 +1,5 @@
 // Sums gradients over a gang, on the device or through the host.
-#include "worker/trainer/loop/gradient_sum.h"
+#include "worker/trainer/step/gradient_sum.h"
 
 #include <vector>
 
@@ -9,16 +9,14 @@
 
 namespace comera::trainer {
 
-GradientSum::~GradientSum() = default;
-
 bool GradientSum::overlaps() const {
   return !alone() && (communicator_->on_device() || backend_->in_host_memory());
 }
 
 absl::Status GradientSum::Start(ModelPlan& plan, const ParameterRange& bucket) {
   if (alone()) return absl::OkStatus();
-  const bool last = bucket.first + bucket.size == plan.gradients().size;
-  const size_t tail = last ? ModelPlan::kTailFloats : 0;
+  const bool at_end = bucket.first + bucket.size == plan.gradients().size;
+  const size_t tail = at_end ? ModelPlan::kTailFloats : 0;
   const kernels::Vector reduced(plan.gradients().data + bucket.first,
                                 bucket.size + static_cast<int64_t>(tail));
   const auto values = absl::MakeSpan(reduced.data, reduced.size);

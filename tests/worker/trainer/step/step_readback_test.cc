@@ -1,5 +1,5 @@
 // The numbers of a step reach the host in order, at most two steps behind.
-#include "worker/trainer/loop/step_readback.h"
+#include "worker/trainer/step/step_readback.h"
 
 #include <memory>
 #include <vector>

@@ -1,5 +1,5 @@
 // Copies the figures of a step to the host behind its operations.
-#include "worker/trainer/loop/step_readback.h"
+#include "worker/trainer/step/step_readback.h"
 
 #include "common/status_macros.h"
 

@@ -1,5 +1,5 @@
 // Captures the operations of a step in a graph, and replays it.
-#include "worker/trainer/loop/step_runner.h"
+#include "worker/trainer/step/step_runner.h"
 
 #include <algorithm>
 #include <utility>
@@ -54,27 +54,20 @@ absl::StatusOr<std::unique_ptr<kernels::StepGraph>> StepRunner::Capture(
   return graph;
 }
 
-absl::StatusOr<bool> StepRunner::CaptureAndReplay(const Pieces& pieces,
-                                                  Entry* entry) {
-  std::vector<std::unique_ptr<kernels::StepGraph>> graphs;
+absl::Status StepRunner::CaptureAndReplay(const Pieces& pieces, Entry* entry) {
   for (int piece = 0; piece < pieces.count; ++piece) {
     auto graph = Capture(pieces, piece);
     if (!graph.ok()) {
       entry->refused = true;
       log_(absl::StrCat("a step runs without a graph: ",
                         graph.status().ToString()));
-      RETURN_IF_ERROR(RunEager(pieces, piece));
-      // Graphs must outlive their replays.
-      if (piece > 0) RETURN_IF_ERROR(backend_->Synchronize());
-      return false;
+      return RunEager(pieces, piece);
     }
-    graphs.push_back(*std::move(graph));
-    RETURN_IF_ERROR(backend_->Replay(*graphs.back()));
+    entry->graphs.push_back(*std::move(graph));
+    RETURN_IF_ERROR(backend_->Replay(*entry->graphs.back()));
     RETURN_IF_ERROR(pieces.done(piece));
   }
-  entry->graphs = std::move(graphs);
-  ++kept_;
-  return true;
+  return absl::OkStatus();
 }
 
 absl::Status StepRunner::DropOldest() {
@@ -129,9 +122,21 @@ absl::StatusOr<bool> StepRunner::RunPieces(
     return false;
   }
   if (kept_ == kGraphs * parts_) RETURN_IF_ERROR(DropOldest());
-  ASSIGN_OR_RETURN(const bool captured, CaptureAndReplay(pieces, &entry));
-  ++(captured ? counters_.captured : counters_.refused);
-  return captured;
+  const absl::Status status = CaptureAndReplay(pieces, &entry);
+  if (status.ok() && !entry.refused) {
+    ++counters_.captured;
+    ++kept_;
+    return true;
+  }
+  if (!entry.graphs.empty()) {
+    // Graphs must outlive their replays. An error of the device comes again at
+    // the next call.
+    backend_->Synchronize().IgnoreError();
+    entry.graphs.clear();
+  }
+  RETURN_IF_ERROR(status);
+  ++counters_.refused;
+  return false;
 }
 
 }  // namespace comera::trainer

@@ -1,5 +1,5 @@
-#ifndef COMERA_WORKER_TRAINER_LOOP_STEP_READBACK_H_
-#define COMERA_WORKER_TRAINER_LOOP_STEP_READBACK_H_
+#ifndef COMERA_WORKER_TRAINER_STEP_STEP_READBACK_H_
+#define COMERA_WORKER_TRAINER_STEP_STEP_READBACK_H_
 
 #include <cstdint>
 #include <memory>
@@ -56,4 +56,4 @@ class StepReadback {
 
 }  // namespace comera::trainer
 
-#endif  // COMERA_WORKER_TRAINER_LOOP_STEP_READBACK_H_
+#endif  // COMERA_WORKER_TRAINER_STEP_STEP_READBACK_H_

@@ -1,5 +1,5 @@
 // Gradients and their tail are summed over the members of a gang.
-#include "worker/trainer/loop/gradient_sum.h"
+#include "worker/trainer/step/gradient_sum.h"
 
 #include <memory>
 #include <thread>

@@ -1,5 +1,5 @@
 // A thread and a queue.
-#include "worker/trainer/loop/background_calls.h"
+#include "worker/trainer/step/background_calls.h"
 
 #include <utility>
 

@@ -1,5 +1,5 @@
-#ifndef COMERA_WORKER_TRAINER_LOOP_STEP_RUNNER_H_
-#define COMERA_WORKER_TRAINER_LOOP_STEP_RUNNER_H_
+#ifndef COMERA_WORKER_TRAINER_STEP_STEP_RUNNER_H_
+#define COMERA_WORKER_TRAINER_STEP_STEP_RUNNER_H_
 
 #include <cstdint>
 #include <functional>
@@ -90,9 +90,8 @@ class StepRunner {
   absl::StatusOr<std::unique_ptr<kernels::StepGraph>> Capture(
       const Pieces& pieces, int piece);
   // Captures the pieces and replays each at once. Those from the first that
-  // cannot be captured on run eagerly, and the shape is refused. True: all were
-  // captured.
-  absl::StatusOr<bool> CaptureAndReplay(const Pieces& pieces, Entry* entry);
+  // cannot be captured on run eagerly, and the shape is refused.
+  absl::Status CaptureAndReplay(const Pieces& pieces, Entry* entry);
   absl::Status RunEager(const Pieces& pieces, int first);
   absl::Status Replay(const Pieces& pieces, const Entry& entry);
   // Gives up the graphs of the shape that was not used for longest.
@@ -109,4 +108,4 @@ class StepRunner {
 
 }  // namespace comera::trainer
 
-#endif  // COMERA_WORKER_TRAINER_LOOP_STEP_RUNNER_H_
+#endif  // COMERA_WORKER_TRAINER_STEP_STEP_RUNNER_H_

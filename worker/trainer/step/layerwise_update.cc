@@ -1,5 +1,5 @@
 // Updates every block of parameters within the backward pass.
-#include "worker/trainer/loop/layerwise_update.h"
+#include "worker/trainer/step/layerwise_update.h"
 
 #include <cmath>
 

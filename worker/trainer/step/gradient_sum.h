@@ -1,5 +1,5 @@
-#ifndef COMERA_WORKER_TRAINER_LOOP_GRADIENT_SUM_H_
-#define COMERA_WORKER_TRAINER_LOOP_GRADIENT_SUM_H_
+#ifndef COMERA_WORKER_TRAINER_STEP_GRADIENT_SUM_H_
+#define COMERA_WORKER_TRAINER_STEP_GRADIENT_SUM_H_
 
 #include <cstddef>
 #include <memory>
@@ -8,9 +8,9 @@
 #include "absl/types/span.h"
 #include "kernels/backend.h"
 #include "worker/collective/communicator.h"
-#include "worker/trainer/loop/background_calls.h"
 #include "worker/trainer/model/plan/parameter_layout.h"
 #include "worker/trainer/planning/model_plan.h"
+#include "worker/trainer/step/background_calls.h"
 
 namespace comera::trainer {
 
@@ -19,8 +19,9 @@ namespace comera::trainer {
 // bucket by bucket while the rest of the backward pass is computed.
 //
 // Life cycle of a sum: Start for each bucket (Model::GradientBuckets), then
-// Finish. Not thread-safe; where the communicator is the host's, a thread of
-// this object calls it between Start and Finish, and nobody else may.
+// Finish. Not thread-safe. Between the two a thread of this object calls a
+// communicator of the host, and nobody else may. Destruction waits for the sum
+// that is under way.
 //
 // Errors are those of the communicator, with the class COLLECTIVE_HANG, and
 // those of the backend.
@@ -32,8 +33,6 @@ class GradientSum {
   GradientSum(collective::Communicator* communicator, kernels::Backend* backend,
               bool compress = false)
       : communicator_(communicator), backend_(backend), compress_(compress) {}
-  // Waits for what was started.
-  ~GradientSum();
 
   // Whether the sum of one bucket can be on its way while the backend computes
   // the next. If not, or in a gang of one, all gradients are one bucket.
@@ -43,8 +42,8 @@ class GradientSum {
   // and with the bucket that reaches their end the tail. What the backend
   // enqueues next must leave both alone until Finish.
   absl::Status Start(ModelPlan& plan, const ParameterRange& bucket);
-  // The sums are there: for what is enqueued next where the communicator is on
-  // the device, else at once.
+  // Waits until the sums are there. Where the communicator is on the device,
+  // only what is enqueued next waits.
   absl::Status Finish();
   // Whether the sums that the device has done are sums. A sum that was given up
   // ends on the device too, and what follows it there runs on gradients of
@@ -68,4 +67,4 @@ class GradientSum {
 
 }  // namespace comera::trainer
 
-#endif  // COMERA_WORKER_TRAINER_LOOP_GRADIENT_SUM_H_
+#endif  // COMERA_WORKER_TRAINER_STEP_GRADIENT_SUM_H_

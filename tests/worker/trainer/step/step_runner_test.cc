@@ -1,5 +1,5 @@
 // Steps run eagerly once, are captured, and are replayed from then on.
-#include "worker/trainer/loop/step_runner.h"
+#include "worker/trainer/step/step_runner.h"
 
 #include <memory>
 #include <string>
@@ -221,6 +221,7 @@ TEST_F(StepRunnerTest, AnErrorBetweenPiecesEndsTheStep) {
                 StatusIs(absl::StatusCode::kAborted));
     EXPECT_EQ(pieces, 1);
   }
+  EXPECT_FALSE(backend_.graph_outlived());
 }
 
 TEST_F(StepRunnerTest, ReturnsTheErrorOfTheOperations) {

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "tests/fakes/cuda/fake_cuda.h"
-#include "worker/trainer/loop/step_runner.h"
+#include "worker/trainer/step/step_runner.h"
 
 namespace comera::trainer {
 namespace {
