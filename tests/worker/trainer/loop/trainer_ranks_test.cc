@@ -1,5 +1,6 @@
 // Several members in one process do what one member with the same global batch
 // does.
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -7,15 +8,19 @@
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
+#include "common/status_macros.h"
 #include "common/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/data/batch/character_tokenizer.h"
 #include "tests/worker/trainer/loop/trainer_harness.h"
+#include "worker/collective/counted_communicator.h"
 #include "worker/trainer/data/batch/in_memory_data.h"
 #include "worker/trainer/data/batch/sample_set.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/create_model.h"
+#include "worker/trainer/model/encoder/encoder_model.h"
 #include "worker/trainer/process/failure.h"
 
 namespace comera::trainer {
@@ -65,6 +70,29 @@ TEST_P(TrainerRanksTest, LossesAreThoseOfOneRankWhereBucketsAreSummed) {
       EXPECT_NEAR(many.Losses().at(step), loss, 1e-5 * loss)
           << parts << " parts, step " << step;
     }
+  }
+}
+
+// The host has a part in these updates.
+TEST_P(TrainerRanksTest, TheLateStageAndSpikesSumBucketsToo) {
+  const int members = GetParam();
+  TestRun one, many;
+  for (TestRun* run : {&one, &many}) {
+    run->spec.mutable_objective()->mutable_early()->set_steps(10);
+    run->spec.mutable_objective()->mutable_late()->set_target_loss(0.01);
+    run->spec.mutable_objective()->mutable_late()->set_target_ratio(0.7);
+    run->spec.mutable_objective()->mutable_late()->set_max_steps(6);
+    run->spec.mutable_training()->set_spike_factor(50);
+    run->spec = WithDefaults(run->spec);
+  }
+  many.bucket_floats = 1;
+  one.Run(members);
+  many.Run(members);
+  for (const absl::Status& status : many.statuses) ASSERT_OK(status);
+  const auto want = one.Losses();
+  ASSERT_EQ(want.size(), 16u);
+  for (const auto& [step, loss] : want) {
+    EXPECT_NEAR(many.Losses().at(step), loss, 1e-5 * loss) << "step " << step;
   }
 }
 
@@ -219,6 +247,80 @@ TEST(TrainerGangTest, BatchMustDivide) {
   run.Run(2);
   EXPECT_THAT(run.statuses[0], StatusIs(absl::StatusCode::kInvalidArgument,
                                         ::testing::HasSubstr("batch_size")));
+}
+
+// Two members in the second step: one fails behind its first bucket, while the
+// other does not come to the sum of that bucket until it is told of the end.
+struct Failure {
+  std::atomic<int> made{0};
+  absl::Notification told;
+};
+
+class FailingModel : public EncoderModel {
+ public:
+  FailingModel(const ModelConfig& config, int64_t batch_size,
+               kernels::Backend* backend, Failure* failure)
+      : EncoderModel(config, batch_size, backend),
+        fails_(failure->made++ == 0),
+        told_(failure->told) {}
+
+  absl::Status BackwardBucket(const float* parameters, float* gradients,
+                              const ParameterRange& bucket) override {
+    const bool first = bucket.first + bucket.size == layout().trained_size();
+    steps_ += first ? 1 : 0;
+    if (steps_ == 2 && fails_ && !first) {
+      return absl::ResourceExhaustedError("activations");
+    }
+    if (steps_ == 2 && !fails_ && first) {
+      EXPECT_TRUE(told_.WaitForNotificationWithTimeout(absl::Seconds(20)));
+    }
+    return EncoderModel::BackwardBucket(parameters, gradients, bucket);
+  }
+
+ private:
+  const bool fails_;
+  absl::Notification& told_;
+  int steps_ = 0;
+};
+
+class TellingCommunicator : public collective::CountedCommunicator {
+ public:
+  TellingCommunicator(collective::Communicator* inner, Failure* failure)
+      : CountedCommunicator(inner), told_(failure->told) {}
+
+  void Abort() override {
+    CountedCommunicator::Abort();
+    if (!told_.HasBeenNotified()) told_.Notify();
+  }
+
+ private:
+  absl::Notification& told_;
+};
+
+TEST(TrainerGangTest, AFailureBehindABucketWaitsForNobody) {
+  Failure failure;
+  TestRun run;
+  run.bucket_floats = 1;
+  run.model_factory =
+      [&](const ModelConfig& config, int64_t batch_size,
+          kernels::Backend* backend) -> absl::StatusOr<std::unique_ptr<Model>> {
+    auto model =
+        std::make_unique<FailingModel>(config, batch_size, backend, &failure);
+    RETURN_IF_ERROR(model->Allocate());
+    return model;
+  };
+  run.make_communicator = [&](collective::Communicator* inner,
+                              kernels::Backend*) {
+    return std::make_unique<TellingCommunicator>(inner, &failure);
+  };
+  run.Run(2);
+  int exhausted = 0, lost = 0;
+  for (const absl::Status& status : run.statuses) {
+    exhausted += absl::IsResourceExhausted(status) ? 1 : 0;
+    lost += FailureClassOf(status) == v1::COLLECTIVE_HANG ? 1 : 0;
+  }
+  EXPECT_EQ(exhausted, 1);
+  EXPECT_EQ(lost, 1);
 }
 
 TEST(TrainerGangTest, ARankThatFailsEndsTheOthers) {
