@@ -96,16 +96,21 @@ TEST(CapturedRanksTest, TheSumIsEnqueuedBetweenGraphs) {
 }
 
 TEST(CapturedRanksTest, EveryBucketHasAGraphAndASumOfItsOwn) {
-  Talk talk;
-  TestRun whole, buckets;
-  buckets.bucket_floats = 1;
-  RunTwo(false, nullptr, &whole);
-  RunTwo(true, &talk, &buckets);
-  EXPECT_EQ(buckets.Losses(), whole.Losses());
-  EXPECT_EQ(buckets.exported, whole.exported);
-  // The tiny model has two halves and an embedding.
-  EXPECT_EQ(talk.reduced, 2 * 30 * 3);
-  EXPECT_GT(buckets.graph_counters.replayed, 2 * 10);
+  for (const int parts : {1, 4}) {
+    Talk talk;
+    TestRun whole, buckets;
+    for (TestRun* run : {&whole, &buckets}) {
+      run->spec.mutable_training()->set_accumulate(parts);
+    }
+    buckets.bucket_floats = 1;
+    RunTwo(false, nullptr, &whole);
+    RunTwo(true, &talk, &buckets);
+    EXPECT_EQ(buckets.Losses(), whole.Losses());
+    EXPECT_EQ(buckets.exported, whole.exported);
+    // The tiny model has two halves and an embedding.
+    EXPECT_EQ(talk.reduced, 2 * 30 * 3);
+    EXPECT_GT(buckets.graph_counters.replayed, 2 * 10);
+  }
 }
 
 TEST(CapturedRanksTest, TheLateStageSumsOnTheDeviceToo) {
