@@ -163,7 +163,9 @@ TEST(ProgramEvents, CheckpointsAreHandedOn) {
 TEST(ProgramEvents, TheOutcomeIsOfTheJobsTargets) {
   const auto outcome = [](ProgramEvents events, const std::string& told,
                           double loss = 0) {
-    if (loss > 0) EXPECT_OK(events.Read(Validation(5, loss, 90)));
+    if (loss > 0) {
+      EXPECT_OK(events.Read(Validation(5, loss, 90)));
+    }
     if (!told.empty()) {
       EXPECT_OK(events.Read(absl::StrCat(
           R"({"event": "ended", "step": 9, "outcome": ")", told, R"("})")));

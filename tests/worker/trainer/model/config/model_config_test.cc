@@ -305,7 +305,9 @@ TEST(InitialiseTest, CoresAreOrthonormal) {
     }
     norm *= std::sqrt(static_cast<double>(layer.ranks[middle]));
     // Query: 768 x 768; the table's rows have deviation 0.02.
-    if (table) EXPECT_NEAR(norm, 0.02 * std::sqrt(entries), 1e-3 * norm);
+    if (table) {
+      EXPECT_NEAR(norm, 0.02 * std::sqrt(entries), 1e-3 * norm);
+    }
     if (layer.name == "encoder.layers.3.attention.query") {
       EXPECT_NEAR(norm, 768 / std::sqrt(1536.0), 1e-3);
     }
