@@ -249,6 +249,17 @@ TEST(TrainerGangTest, BatchMustDivide) {
                                         ::testing::HasSubstr("batch_size")));
 }
 
+// One of two members ran out of memory, and the other lost it.
+void ExpectOneFailedAndOneLost(const TestRun& run) {
+  int exhausted = 0, lost = 0;
+  for (const absl::Status& status : run.statuses) {
+    exhausted += absl::IsResourceExhausted(status) ? 1 : 0;
+    lost += FailureClassOf(status) == v1::COLLECTIVE_HANG ? 1 : 0;
+  }
+  EXPECT_EQ(exhausted, 1);
+  EXPECT_EQ(lost, 1);
+}
+
 // Two members in the second step: one fails behind its first bucket, while the
 // other does not come to the sum of that bucket until it is told of the end.
 struct Failure {
@@ -314,13 +325,7 @@ TEST(TrainerGangTest, AFailureBehindABucketWaitsForNobody) {
     return std::make_unique<TellingCommunicator>(inner, &failure);
   };
   run.Run(2);
-  int exhausted = 0, lost = 0;
-  for (const absl::Status& status : run.statuses) {
-    exhausted += absl::IsResourceExhausted(status) ? 1 : 0;
-    lost += FailureClassOf(status) == v1::COLLECTIVE_HANG ? 1 : 0;
-  }
-  EXPECT_EQ(exhausted, 1);
-  EXPECT_EQ(lost, 1);
+  ExpectOneFailedAndOneLost(run);
 }
 
 TEST(TrainerGangTest, ARankThatFailsEndsTheOthers) {
@@ -333,13 +338,7 @@ TEST(TrainerGangTest, ARankThatFailsEndsTheOthers) {
     return CreateModel(config, batch_size, backend);
   };
   run.Run(2);
-  int exhausted = 0, lost = 0;
-  for (const absl::Status& status : run.statuses) {
-    exhausted += absl::IsResourceExhausted(status) ? 1 : 0;
-    lost += FailureClassOf(status) == v1::COLLECTIVE_HANG ? 1 : 0;
-  }
-  EXPECT_EQ(exhausted, 1);
-  EXPECT_EQ(lost, 1);
+  ExpectOneFailedAndOneLost(run);
 }
 
 }  // namespace
