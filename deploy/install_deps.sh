@@ -53,6 +53,8 @@ test_packages=(
   python3-pip python3-setuptools python3-wheel python3-venv
   # The dashboard's tests.
   chromium
+  # tests/gpu: the machine code of kernels.
+  python3-pyelftools
   # Checks exported ONNX graphs.
   python3-onnx python3-sentencepiece
   # Manual pages, and what a terminal would show.

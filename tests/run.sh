@@ -136,12 +136,13 @@ if [ ${#flags[@]} -eq 0 ]; then
     passed=$((passed + 1))
     cuda="CUDA $version: built with --config=cuda, warnings are errors; "
     before=$failed
-    run_bazel test "${cuda_flags[@]}" //tests/gpu:check_resources || true
+    run_bazel test "${cuda_flags[@]}" \
+      //tests/gpu:check_resources //tests/gpu:check_machine_code || true
     count_cases
     if [ "$failed" -eq "$before" ]; then
-      cuda+="no hot kernel spills registers"
+      cuda+="no hot kernel spills registers, all wait for those before them"
     else
-      cuda+="FAILED: the resource check above"
+      cuda+="FAILED: the checks above"
     fi
   else
     failed=$((failed + 1))

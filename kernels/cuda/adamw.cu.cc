@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/vector_access.h"
 #include "kernels/cuda/device_grid.h"
@@ -36,6 +37,7 @@ constexpr int64_t kBlocksPerMultiprocessor = 8;
 template <bool kAligned>
 __global__ void __launch_bounds__(kThreads)
     SquaresKernel(ConstVector x, double* partial) {
+  WaitForEarlierKernels();
   float sum[4] = {};
   const int64_t step = 4 * static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t at =
@@ -53,6 +55,7 @@ __global__ void __launch_bounds__(kThreads)
 
 __global__ void __launch_bounds__(kThreads)
     AddSquaresKernel(const double* partial, int count, float* result) {
+  WaitForEarlierKernels();
   double sum = 0;
   for (int i = threadIdx.x; i < count; i += kThreads) sum += partial[i];
   sum = BlockSum(sum);
@@ -159,6 +162,7 @@ __device__ __forceinline__ void AdagradRow(const Rule& rule, int64_t width,
 // The rows of one segment; the buffers begin at its first parameter.
 __global__ void __launch_bounds__(kThreads)
     AdamWRowsKernel(AdamWSegment segment, Common common, Buffers b) {
+  WaitForEarlierKernels();
   Rule rule;
   if (!MakeRule(common, segment.learning_rate, segment.weight_decay, &rule)) {
     return;
@@ -193,6 +197,7 @@ __global__ void __launch_bounds__(kThreads)
 template <bool kAligned>
 __global__ void __launch_bounds__(kThreads)
     AdamWKernel(Segments segments, Common common, Buffers b) {
+  WaitForEarlierKernels();
   // The last segment that begins at or before this block.
   const int block = static_cast<int>(blockIdx.x);
   int s = 0, end = segments.count;

@@ -11,6 +11,7 @@
 #include "kernels/cuda/attention_arguments.h"
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/attention_forward.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/shared_memory.h"
 #include "kernels/operand_check.h"
@@ -59,6 +60,7 @@ struct Arguments {
 template <CudaPrecision kPrecision, int kWidth, bool kCausal, typename T>
 __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
     AttentionKernel(const __grid_constant__ Arguments<T> a) {
+  WaitForEarlierKernels();
   constexpr int kTile = kKeys<kPrecision, kWidth>;
   const SequenceBlock block = BlockOf(a.blocks, blockIdx.x);
   if (block.begin >= block.length) return;
@@ -119,7 +121,7 @@ __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
 }
 
 template <typename T>
-absl::Status Attend(const char* op, cudaStream_t stream,
+absl::Status Attend(const char* op, KernelStream stream,
                     CudaPrecision precision, const AttentionShape& s,
                     const DropoutKey& key, ConstIndices offsets,
                     MatrixView<const T> q, MatrixView<const T> k,

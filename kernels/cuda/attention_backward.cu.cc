@@ -16,6 +16,7 @@
 #include "common/status_macros.h"
 #include "kernels/cuda/attention_arguments.h"
 #include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/shared_memory.h"
 #include "kernels/operand_check.h"
@@ -78,6 +79,7 @@ struct Arguments {
 template <CudaPrecision kPrecision, int kWidth, bool kCausal, typename T>
 __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
     QueryGradientKernel(const __grid_constant__ Arguments<T> a) {
+  WaitForEarlierKernels();
   const SequenceBlock block = BlockOf(a.blocks, blockIdx.x);
   if (block.begin >= block.length) return;
   const int head = static_cast<int>(blockIdx.y);
@@ -158,6 +160,7 @@ template <CudaPrecision kPrecision, int kWidth, int kStep, bool kCausal,
           typename T>
 __global__ void __launch_bounds__(32 * kWarps, kResident<kPrecision, kWidth>)
     KeyGradientKernel(const __grid_constant__ Arguments<T> a) {
+  WaitForEarlierKernels();
   const SequenceBlock block = BlockOf(a.blocks, blockIdx.x);
   if (block.begin >= block.length) return;
   const int key_head = static_cast<int>(blockIdx.y);
@@ -253,7 +256,7 @@ absl::Status KeyGradients(const AttentionShape& s, int64_t shared,
 // `a` has the matrices and pointers of the call; a block of threads may have
 // `shared` bytes of shared memory.
 template <typename T>
-absl::Status Backward(const char* op, cudaStream_t stream, int64_t shared,
+absl::Status Backward(const char* op, KernelStream stream, int64_t shared,
                       CudaPrecision precision, const AttentionShape& s,
                       const DropoutKey& key, ConstIndices offsets,
                       Arguments<T> a) {

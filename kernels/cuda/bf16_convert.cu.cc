@@ -28,6 +28,7 @@ template <bool kAligned>
 __global__ void __launch_bounds__(kThreads)
     ToBf16Kernel(int64_t count, const float* __restrict__ from,
                  uint16_t* __restrict__ to) {
+  WaitForEarlierKernels();
   const int64_t step = int64_t{gridDim.x} * kThreads * kRun;
   for (int64_t at = (int64_t{blockIdx.x} * kThreads + threadIdx.x) * kRun;
        at < count; at += step) {
@@ -55,6 +56,7 @@ template <bool kAligned>
 __global__ void __launch_bounds__(kThreads)
     ToFloatsKernel(int64_t count, const uint16_t* __restrict__ from,
                    float* __restrict__ to) {
+  WaitForEarlierKernels();
   const int64_t step = int64_t{gridDim.x} * kThreads * kRun;
   for (int64_t at = (int64_t{blockIdx.x} * kThreads + threadIdx.x) * kRun;
        at < count; at += step) {

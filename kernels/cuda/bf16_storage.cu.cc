@@ -10,6 +10,7 @@
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/activations.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/vector_access.h"
 #include "kernels/cuda/device_grid.h"
 #include "kernels/shape_check.h"
@@ -39,6 +40,7 @@ template <bool kAligned, typename X, typename Out, typename Op>
 __global__ void __launch_bounds__(kThreads)
     Bf16MapKernel(MatrixView<const X> x, ConstBf16Matrix y, MatrixView<Out> out,
                   int64_t runs, Op op) {
+  WaitForEarlierKernels();
   const int64_t total = out.rows * runs;
   const int64_t step = int64_t{gridDim.x} * kThreads;
   for (int64_t at = int64_t{blockIdx.x} * kThreads + threadIdx.x; at < total;
@@ -58,7 +60,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <typename X, typename Out, typename Op>
-absl::Status Bf16Map(const char* name, cudaStream_t stream,
+absl::Status Bf16Map(const char* name, KernelStream stream,
                      MatrixView<const X> x, ConstBf16Matrix y,
                      MatrixView<Out> out, Op op) {
   if (out.rows == 0 || out.cols == 0) return absl::OkStatus();

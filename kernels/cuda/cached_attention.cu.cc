@@ -40,6 +40,7 @@ struct Arguments {
 };
 
 __global__ void __launch_bounds__(kThreads) CachedAttentionKernel(Arguments a) {
+  WaitForEarlierKernels();
   const int64_t row = blockIdx.x;
   const int head = static_cast<int>(blockIdx.y);
   const int thread = static_cast<int>(threadIdx.x);

@@ -13,6 +13,7 @@
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/column_sums.h"
 #include "kernels/cuda/device/map.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/shape_check.h"
 
@@ -58,6 +59,7 @@ constexpr int kThreads = 128;
 __global__ void __launch_bounds__(kThreads)
     BondNormsKernel(const float* parameters, Bonds bonds, float threshold,
                     float* l1, float* count) {
+  WaitForEarlierKernels();
   const float* const d = parameters + bonds.offset[blockIdx.x];
   double sum = 0;
   float alive = 0;
@@ -78,6 +80,7 @@ __global__ void __launch_bounds__(kThreads)
     AddBondGradientKernel(const float* parameters, Bonds bonds,
                           const float* coefficient, float threshold,
                           float* gradients) {
+  WaitForEarlierKernels();
   const int64_t first = bonds.offset[blockIdx.x];
   const float add = coefficient[blockIdx.x];
   for (int64_t e = threadIdx.x; e < bonds.size[blockIdx.x]; e += kThreads) {
@@ -88,6 +91,7 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     RelaxedSizeKernel(const SizeBond* bonds, int64_t count, const float* l1,
                       const float* counts, float factor, float* coefficient) {
+  WaitForEarlierKernels();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= count) return;
   const SizeBond bond = bonds[i];

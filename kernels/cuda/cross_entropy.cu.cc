@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/totals.h"
 #include "kernels/cuda/device/vector_access.h"
@@ -81,6 +82,7 @@ template <int kRowThreads, bool kAligned>
 __global__ void __launch_bounds__(kThreads)
     CrossEntropyKernel(ConstMatrix logits, const int32_t* labels, Matrix grad,
                        LossTotals* partial) {
+  WaitForEarlierKernels();
   constexpr int kGroups = kThreads / kRowThreads;
   const int thread = static_cast<int>(threadIdx.x) % kRowThreads;
   const int64_t group = static_cast<int64_t>(blockIdx.x) * kGroups +
@@ -147,7 +149,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <int kRowThreads>
-absl::Status Run(cudaStream_t stream, ConstMatrix logits, ConstIndices labels,
+absl::Status Run(KernelStream stream, ConstMatrix logits, ConstIndices labels,
                  Matrix grad, LossTotals* partial, float* totals) {
   constexpr char kOp[] = "SoftmaxCrossEntropy";
   constexpr int kGroups = kThreads / kRowThreads;

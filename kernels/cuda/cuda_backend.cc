@@ -11,6 +11,7 @@ namespace comera::kernels {
 namespace {
 
 constexpr int kLeastMajor = 8;
+constexpr int kLeastOverlapMajor = 9;  // programmatic dependent launch
 
 // The count is 0 where there is no driver either: a machine without a GPU is no
 // error.
@@ -70,7 +71,9 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(
         device.name, " has ", shared, " bytes of shared memory for a block of ",
         "threads, at least ", kLeastSharedBytes, " are needed"));
   }
-  auto backend = std::make_unique<CudaBackend>(options);
+  CudaOptions possible = options;
+  possible.overlap_launches &= device.major >= kLeastOverlapMajor;
+  auto backend = std::make_unique<CudaBackend>(possible);
   RETURN_IF_ERROR(backend->Start());
   return backend;
 }
@@ -82,7 +85,8 @@ void* CudaStreamOf(const Backend& backend) {
 absl::Status CudaBackend::Start() {
   RETURN_IF_CUDA_ERROR(cudaSetDevice(options_.device));
   RETURN_IF_CUDA_ERROR(
-      cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+      cudaStreamCreateWithFlags(&stream_.handle, cudaStreamNonBlocking));
+  stream_.overlaps = options_.overlap_launches;
   constexpr int64_t kArrivedBytes = GroupedLaunches::kMostTiles * sizeof(int);
   RETURN_IF_CUDA_ERROR(
       cudaMalloc(reinterpret_cast<void**>(&arrived_), kArrivedBytes));

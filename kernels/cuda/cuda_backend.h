@@ -27,6 +27,11 @@ struct CudaOptions {
   CudaPrecision precision = CudaPrecision::kFp32;
   // All allocations together; 0: the device's memory.
   int64_t memory_limit_bytes = 0;
+  // Whether a kernel is set up while the one before it still runs, which hides
+  // part of a launch's cost (programmatic dependent launch). Results are the
+  // same. Devices below compute capability 9.0 run kernels one after another
+  // whatever it says.
+  bool overlap_launches = false;
 };
 
 // A device as the CUDA runtime sees it.

@@ -88,7 +88,7 @@ class CudaBackend final : public Backend {
   int64_t name parameters override;
 #include "kernels/backend_operations.def"
 
-  cudaStream_t stream() const { return stream_; }
+  cudaStream_t stream() const { return stream_.handle; }
 
  private:
   static_assert(GroupedLaunches::kScratchFloats * int64_t{sizeof(float)} <=
@@ -132,7 +132,7 @@ class CudaBackend final : public Backend {
                             const ProductBatch& batch);
 
   const CudaOptions options_;
-  cudaStream_t stream_ = nullptr;
+  KernelStream stream_;
   cublasHandle_t cublas_ = nullptr;
   cublasLtHandle_t cublas_lt_ = nullptr;
   bool cublas_ready_ = false;

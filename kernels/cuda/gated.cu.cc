@@ -9,6 +9,7 @@
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/activations.h"
 #include "kernels/cuda/device/map.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/vector_access.h"
 #include "kernels/cuda/device_grid.h"
 #include "kernels/operand_check.h"
@@ -34,6 +35,7 @@ struct Operands {
 template <bool kAligned, typename F>
 __global__ void __launch_bounds__(256)
     BackwardKernel(Operands p, int64_t runs, F) {
+  WaitForEarlierKernels();
   const int64_t rows = p.gate.rows, cols = p.gate.cols, total = rows * runs;
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;

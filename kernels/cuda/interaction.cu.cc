@@ -46,6 +46,7 @@ __device__ __forceinline__ Row LoadRow(const float* z, int64_t vectors,
 __global__ void __launch_bounds__(kThreads)
     ForwardKernel(int64_t vectors, int64_t width, ConstMatrix z, Matrix out,
                   bool shared) {
+  WaitForEarlierKernels();
   const Row row =
       LoadRow(z.data + blockIdx.x * z.stride, vectors, width, shared);
   float* const to = out.data + blockIdx.x * out.stride;
@@ -70,6 +71,7 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     BackwardKernel(int64_t vectors, int64_t width, ConstMatrix z,
                    ConstMatrix grad_out, Matrix grad_z, bool shared) {
+  WaitForEarlierKernels();
   const Row row =
       LoadRow(z.data + blockIdx.x * z.stride, vectors, width, shared);
   const float* const grad = grad_out.data + blockIdx.x * grad_out.stride;

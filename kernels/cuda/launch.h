@@ -14,11 +14,25 @@
 
 namespace comera::kernels {
 
+// A stream, and how kernels follow one another on it.
+struct KernelStream {
+  KernelStream(cudaStream_t of = nullptr, bool overlapping = false)
+      : handle(of), overlaps(overlapping) {}
+  operator cudaStream_t() const { return handle; }
+
+  cudaStream_t handle;
+  // Whether a kernel is set up while the one before it still runs
+  // (programmatic dependent launch, from compute capability 9.0 on). Such a
+  // kernel must begin with WaitForEarlierKernels of device/ptx.h, as all
+  // kernels here do.
+  bool overlaps;
+};
+
 struct LaunchShape {
   dim3 grid;
   dim3 block;
   int64_t shared_bytes = 0;  // dynamic; see DynamicShared in device/ptx.h
-  cudaStream_t stream = nullptr;
+  KernelStream stream = {};
 };
 
 // A grid without blocks is no error: nothing is to be done. More than 48 KiB of
@@ -49,6 +63,11 @@ absl::Status Launch(const char* name, const LaunchShape& shape,
     config.blockDim = shape.block;
     config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
     config.stream = shape.stream;
+    cudaLaunchAttribute overlap = {};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    config.attrs = &overlap;
+    config.numAttrs = shape.stream.overlaps ? 1 : 0;
     code = cudaLaunchKernelEx(&config, kernel,
                               std::forward<Arguments>(arguments)...);
   }

@@ -9,6 +9,7 @@
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/dropout.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/vector_access.h"
 #include "kernels/cuda/device_grid.h"
@@ -77,6 +78,7 @@ __device__ __forceinline__ void StoreNormalised(const Operands<T>& p,
 template <int kGroups, bool kAligned, typename T>
 __global__ void __launch_bounds__(32 * kRowsPerBlock)
     NormWarpKernel(Operands<T> p) {
+  WaitForEarlierKernels();
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kRowsPerBlock +
                       static_cast<int>(threadIdx.x) / 32;
@@ -122,6 +124,7 @@ __global__ void __launch_bounds__(32 * kRowsPerBlock)
 // needed.
 template <bool kAligned, typename T>
 __global__ void __launch_bounds__(256) NormBlockKernel(Operands<T> p) {
+  WaitForEarlierKernels();
   const int64_t row = blockIdx.x, cols = p.x.cols;
   DropoutRow random = {};
   if (p.dropout.state != nullptr) random = RowOf(p.dropout, row);
@@ -157,7 +160,7 @@ __global__ void __launch_bounds__(256) NormBlockKernel(Operands<T> p) {
 }
 
 template <bool kAligned, typename T>
-absl::Status LaunchNorm(cudaStream_t stream, const Operands<T>& p) {
+absl::Status LaunchNorm(KernelStream stream, const Operands<T>& p) {
   constexpr char kOp[] = "ResidualLayerNorm";
   const LaunchShape warps = {Blocks(p.x.rows, kRowsPerBlock),
                              32 * kRowsPerBlock, 0, stream};
@@ -183,6 +186,7 @@ __global__ void __launch_bounds__(256)
     OutputKernel(DeviceDropout dropout, MatrixView<const T> normalised,
                  const float* gamma, const float* beta, MatrixView<T> y,
                  int64_t groups) {
+  WaitForEarlierKernels();
   const int64_t total = y.rows * groups;
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -203,7 +207,7 @@ __global__ void __launch_bounds__(256)
 
 // The operands have been checked.
 template <typename T>
-absl::Status Norm(cudaStream_t stream, const DropoutKey& key,
+absl::Status Norm(KernelStream stream, const DropoutKey& key,
                   MatrixView<const T> x, MatrixView<const T> residual,
                   ConstVector gamma, ConstVector beta, float epsilon,
                   MatrixView<T> normalised, Vector inverse_deviation,
@@ -225,7 +229,7 @@ absl::Status Norm(cudaStream_t stream, const DropoutKey& key,
 }
 
 template <typename T>
-absl::Status Output(cudaStream_t stream, const DropoutKey& key,
+absl::Status Output(KernelStream stream, const DropoutKey& key,
                     MatrixView<const T> normalised, ConstVector gamma,
                     ConstVector beta, MatrixView<T> y) {
   const int64_t groups = (y.cols + 7) / 8;

@@ -13,6 +13,7 @@
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/column_sums.h"
 #include "kernels/cuda/device/dropout.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/vector_access.h"
 #include "kernels/cuda/device_grid.h"
@@ -67,6 +68,7 @@ __device__ __forceinline__ void StoreGradient(const Operands<T>& p, int64_t row,
 template <bool kAligned, typename T>
 __global__ void __launch_bounds__(kMostThreads)
     BackwardRowsKernel(Operands<T> p, float* partial) {
+  WaitForEarlierKernels();
   __shared__ float2 sums[2][kMostThreads / 32];
   const int64_t rows = p.grad_y.rows, cols = p.grad_y.cols;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -118,6 +120,7 @@ __global__ void __launch_bounds__(kMostThreads)
 // A block to a row of any width, without the sums over rows.
 template <typename T>
 __global__ void __launch_bounds__(256) BackwardWideKernel(Operands<T> p) {
+  WaitForEarlierKernels();
   const int64_t row = blockIdx.x, cols = p.grad_y.cols;
   const T* const grad_y = p.grad_y.data + row * p.grad_y.stride;
   const T* const normalised = p.normalised.data + row * p.normalised.stride;
@@ -182,7 +185,7 @@ int64_t PartialFloats(int64_t rows, int64_t cols) {
 
 // The operands have been checked; `partial` has PartialFloats.
 template <typename T>
-absl::Status Backward(cudaStream_t stream, const Operands<T>& p, float* partial,
+absl::Status Backward(KernelStream stream, const Operands<T>& p, float* partial,
                       Vector grad_gamma, Vector grad_beta) {
   constexpr char kOp[] = "ResidualLayerNormBackward";
   const int64_t rows = p.grad_y.rows, cols = p.grad_y.cols;

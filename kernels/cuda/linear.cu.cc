@@ -9,6 +9,7 @@
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/column_sums.h"
 #include "kernels/cuda/device/map.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device_grid.h"
 #include "kernels/cuda/scale_matrix.h"
 #include "kernels/shape_check.h"
@@ -72,6 +73,7 @@ ConstMatrix AsMatrix(ConstVector x) { return ConstMatrix(x.data, 1, x.size); }
 constexpr int kTile = 32;
 __global__ void __launch_bounds__(256)
     TransposeKernel(int64_t b, int64_t c, const float* in, float* out) {
+  WaitForEarlierKernels();
   __shared__ float tile[kTile][kTile + 1];
   in += blockIdx.z * b * c;
   out += blockIdx.z * b * c;
@@ -95,6 +97,7 @@ template <typename Run>
 __global__ void __launch_bounds__(256)
     SwapRowsKernel(int64_t rows, int64_t b, int64_t c, int64_t runs,
                    const Run* in, Run* out) {
+  WaitForEarlierKernels();
   const int64_t total = rows * runs;
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -108,7 +111,7 @@ __global__ void __launch_bounds__(256)
 
 }  // namespace
 
-absl::Status ScaleMatrix(cudaStream_t stream, float factor, Matrix c) {
+absl::Status ScaleMatrix(KernelStream stream, float factor, Matrix c) {
   if (factor == 0) return Map<0>("ScaleMatrix", stream, {}, c, FillOp{0.0f});
   return Map<1>("ScaleMatrix", stream, {{c}}, c, ScaleOp{factor});
 }

@@ -13,6 +13,7 @@
 
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device_grid.h"
 #include "kernels/orthogonal_plan.h"
@@ -166,6 +167,7 @@ __device__ void Multiply(const Product& p) {
 
 __global__ void __launch_bounds__(kThreads)
     SmallStepKernel(Tasks tasks, Rule rule, Buffers buffers) {
+  WaitForEarlierKernels();
   if (Skips(rule)) return;
   const Task task = tasks.task[blockIdx.x];
   const int64_t size = static_cast<int64_t>(task.tall) * task.wide;
@@ -215,6 +217,7 @@ __global__ void __launch_bounds__(kThreads)
 // T = the update of a large matrix, not yet divided by its norm.
 __global__ void __launch_bounds__(kThreads)
     BeginLargeKernel(Task task, Rule rule, Buffers buffers) {
+  WaitForEarlierKernels();
   if (Skips(rule)) return;
   const int64_t size = static_cast<int64_t>(task.tall) * task.wide;
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
@@ -228,6 +231,7 @@ __global__ void __launch_bounds__(kThreads)
 // x *= 1 / (sqrt(squares) + eps).
 __global__ void __launch_bounds__(kThreads)
     NormaliseKernel(Vector x, const float* squares) {
+  WaitForEarlierKernels();
   const float factor = 1.0f / (sqrtf(*squares) + NewtonSchulz::kEpsilon);
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -239,6 +243,7 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     EndLargeKernel(Task task, Rule rule, Buffers buffers, const float* t,
                    const float* squares) {
+  WaitForEarlierKernels();
   if (Skips(rule)) return;
   const float unit = UnitOf(task, *squares);
   const int64_t size = static_cast<int64_t>(task.tall) * task.wide;

@@ -9,6 +9,7 @@
 #include "kernels/cuda/device/activations.h"
 #include "kernels/cuda/device/dropout.h"
 #include "kernels/cuda/device/map.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device_grid.h"
 #include "kernels/shape_check.h"
 
@@ -35,6 +36,7 @@ template <bool kAligned>
 __global__ void __launch_bounds__(256)
     DropoutKernel(DeviceDropout dropout, ConstMatrix x, Matrix y,
                   int64_t groups) {
+  WaitForEarlierKernels();
   const int64_t total = x.rows * groups;
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;

@@ -13,6 +13,7 @@
 #include "kernels/cuda/attention_arguments.h"
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/attention_forward.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/rank_space_factors.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/rank_space_attention_plan.h"
@@ -56,6 +57,7 @@ template <CudaPrecision kPrecision, int kWidth>
 __global__ void __launch_bounds__(32 * kMostTiles * kMostShares,
                                   kResident<kPrecision, kWidth>)
     RankSpaceAttentionKernel(const __grid_constant__ Arguments a) {
+  WaitForEarlierKernels();
   const SequenceBlock block = BlockOf(a.blocks, blockIdx.x);
   if (block.begin >= block.length) return;
   constexpr int kStride = kRowStride<kWidth>;

@@ -15,6 +15,7 @@
 #include "kernels/cuda/attention_arguments.h"
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/attention_backward.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/rank_space_factors.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/rank_space_attention_plan.h"
@@ -103,6 +104,7 @@ template <CudaPrecision kPrecision, int kWidth>
 __global__ void __launch_bounds__(32 * kMostWarps,
                                   kQueryResident<kPrecision, kWidth>)
     RankSpaceQueryGradientKernel(const __grid_constant__ Arguments a) {
+  WaitForEarlierKernels();
   constexpr int kStride = kRowStride<kWidth>;
   constexpr int kKeys = kTile<kPrecision, kWidth>;
   using Shared = HeldRows<kPrecision, kWidth, false>;
@@ -255,6 +257,7 @@ template <CudaPrecision kPrecision, int kWidth>
 __global__ void __launch_bounds__(32 * kMostWarps,
                                   kResident<kPrecision, kWidth>)
     RankSpaceKeyGradientKernel(const __grid_constant__ Arguments a) {
+  WaitForEarlierKernels();
   constexpr int kStride = kRowStride<kWidth>;
   constexpr int kQueries = kTile<kPrecision, kWidth>;
   using Shared = HeldRows<kPrecision, kWidth, false>;
@@ -346,6 +349,7 @@ struct Sums {
 };
 __global__ void __launch_bounds__(256)
     RankSpaceSumKernel(const __grid_constant__ Sums sums) {
+  WaitForEarlierKernels();
   const Sum& s = sums.of[blockIdx.y];
   for (int64_t at = int64_t{blockIdx.x} * 256 + threadIdx.x;
        at < s.to.rows * s.to.cols; at += int64_t{gridDim.x} * 256) {

@@ -8,6 +8,7 @@
 
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/vector_access.h"
 #include "kernels/operand_check.h"
@@ -60,6 +61,7 @@ __device__ __forceinline__ float InverseDeviation(const Operands& p,
 template <int kGroups, bool kAligned>
 __global__ void __launch_bounds__(32 * kRowsPerBlock)
     NormWarpKernel(Operands p) {
+  WaitForEarlierKernels();
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kRowsPerBlock +
                       static_cast<int>(threadIdx.x) / 32;
@@ -86,6 +88,7 @@ __global__ void __launch_bounds__(32 * kRowsPerBlock)
 // A block to a row of any width, which it reads twice.
 template <bool kAligned>
 __global__ void __launch_bounds__(256) NormBlockKernel(Operands p) {
+  WaitForEarlierKernels();
   const int64_t row = blockIdx.x, cols = p.x.cols;
   const float* const from = p.x.data + row * p.x.stride;
   // rstd
@@ -106,7 +109,7 @@ __global__ void __launch_bounds__(256) NormBlockKernel(Operands p) {
 }
 
 template <bool kAligned>
-absl::Status LaunchNorm(cudaStream_t stream, const Operands& p) {
+absl::Status LaunchNorm(KernelStream stream, const Operands& p) {
   constexpr char kOp[] = "RmsNorm";
   const LaunchShape warps = {Blocks(p.x.rows, kRowsPerBlock),
                              32 * kRowsPerBlock, 0, stream};

@@ -11,6 +11,7 @@
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/column_sums.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/vector_access.h"
 #include "kernels/cuda/device_grid.h"
@@ -54,6 +55,7 @@ __device__ __forceinline__ void AddGradient(const Operands& p, int64_t row,
 template <bool kAligned>
 __global__ void __launch_bounds__(kMostThreads)
     BackwardRowsKernel(Operands p, float* partial) {
+  WaitForEarlierKernels();
   __shared__ float sums[2][kMostThreads / 32];
   const int64_t rows = p.grad_y.rows, cols = p.grad_y.cols;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -95,6 +97,7 @@ __global__ void __launch_bounds__(kMostThreads)
 
 // A block to a row of any width, without the sums over rows.
 __global__ void __launch_bounds__(256) BackwardWideKernel(Operands p) {
+  WaitForEarlierKernels();
   const int64_t row = blockIdx.x, cols = p.grad_y.cols;
   const float* const grad_y = p.grad_y.data + row * p.grad_y.stride;
   const float* const normalised = p.normalised.data + row * p.normalised.stride;

@@ -10,6 +10,7 @@
 
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/vector_access.h"
 #include "kernels/cuda/device_grid.h"
 #include "kernels/operand_check.h"
@@ -28,6 +29,7 @@ struct Angles {
 
 __global__ void __launch_bounds__(256)
     RotateKernel(Angles angles, Matrix x, int64_t half) {
+  WaitForEarlierKernels();
   const int64_t total = x.rows * half;
   const int64_t grid = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;

@@ -10,6 +10,7 @@
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
 #include "kernels/cuda/device/map.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/vector_access.h"
 #include "kernels/cuda/device_grid.h"
 #include "kernels/shape_check.h"
@@ -28,6 +29,7 @@ template <bool kAligned>
 __global__ void __launch_bounds__(256)
     GatherKernel(ConstMatrix table, const int32_t* rows, Matrix out,
                  int64_t runs) {
+  WaitForEarlierKernels();
   const int64_t total = out.rows * runs;
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -45,6 +47,7 @@ __global__ void __launch_bounds__(256)
 template <bool kAligned>
 __global__ void __launch_bounds__(256)
     PutKernel(ConstMatrix in, const int32_t* rows, Matrix table, int64_t runs) {
+  WaitForEarlierKernels();
   const int64_t total = in.rows * runs;
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -62,6 +65,7 @@ template <bool kAligned>
 __global__ void __launch_bounds__(256)
     SumRowsKernel(ConstMatrix table, const int32_t* rows,
                   const int32_t* offsets, Matrix out, int64_t runs) {
+  WaitForEarlierKernels();
   const int64_t total = out.rows * runs;
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;

@@ -2,15 +2,14 @@
 #ifndef COMERA_KERNELS_CUDA_SCALE_MATRIX_H_
 #define COMERA_KERNELS_CUDA_SCALE_MATRIX_H_
 
-#include <cuda_runtime.h>
-
 #include "absl/status/status.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/tensor.h"
 
 namespace comera::kernels {
 
 // With factor 0 the old c is not read. Implemented in linear.cu.cc.
-absl::Status ScaleMatrix(cudaStream_t stream, float factor, Matrix c);
+absl::Status ScaleMatrix(KernelStream stream, float factor, Matrix c);
 
 }  // namespace comera::kernels
 

@@ -8,6 +8,7 @@
 
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/radix_sort.h"
 #include "kernels/cuda/device/vector_access.h"
 #include "kernels/shape_check.h"
@@ -25,6 +26,7 @@ constexpr dim3 kRunsBlock(64, 4);
 template <bool kAligned>
 __global__ void __launch_bounds__(256)
     AddRunsKernel(ConstMatrix in, SortList sorted, Matrix table) {
+  WaitForEarlierKernels();
   int64_t i = static_cast<int64_t>(blockIdx.x) * kRunsBlock.y + threadIdx.y;
   const int64_t column =
       4 * (static_cast<int64_t>(blockIdx.y) * kRunsBlock.x + threadIdx.x);

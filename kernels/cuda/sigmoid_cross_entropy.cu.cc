@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/totals.h"
 #include "kernels/cuda/device_grid.h"
@@ -21,6 +22,7 @@ constexpr int kThreads = 256;
 __global__ void __launch_bounds__(kThreads)
     SigmoidCrossEntropyKernel(ConstMatrix logits, const int32_t* labels,
                               Matrix grad, LossTotals* partial) {
+  WaitForEarlierKernels();
   LossTotals totals = {};
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t row = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;

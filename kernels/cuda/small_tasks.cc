@@ -204,7 +204,7 @@ void SmallTasks::AddCall(std::initializer_list<ConstMatrix> reads,
   Add(std::move(entry));
 }
 
-absl::Status SmallTasks::Run(cudaStream_t stream, CudaPrecision precision,
+absl::Status SmallTasks::Run(KernelStream stream, CudaPrecision precision,
                              const SplitMemory& memory) {
   std::vector<Entry> entries;
   entries.swap(entries_);

@@ -157,6 +157,7 @@ constexpr int kBlocks = kPrecision == CudaPrecision::kBf16 ? 3 : 2;
 template <CudaPrecision kPrecision, int kMost>
 __global__ void __launch_bounds__(kThreads, kBlocks<kPrecision>)
     SmallTasksKernel(const __grid_constant__ TaskList<kMost> list) {
+  WaitForEarlierKernels();
   // The largest of what the tasks need.
   constexpr int kBytes = TensorTile<kPrecision>::kSharedBytes;
   static_assert(kBytes % 16 == 0 && kBytes >= SmallProduct::kSharedBytes &&
@@ -186,7 +187,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<kPrecision>)
 }
 
 template <int kMost>
-absl::Status LaunchList(cudaStream_t stream, CudaPrecision precision,
+absl::Status LaunchList(KernelStream stream, CudaPrecision precision,
                         const SplitMemory& memory,
                         absl::Span<const SmallTask> tasks) {
   TaskList<kMost> list = {};
@@ -219,7 +220,7 @@ absl::Status LaunchList(cudaStream_t stream, CudaPrecision precision,
 
 }  // namespace
 
-absl::Status LaunchSmallTasks(cudaStream_t stream, CudaPrecision precision,
+absl::Status LaunchSmallTasks(KernelStream stream, CudaPrecision precision,
                               const SplitMemory& memory,
                               std::vector<SmallTask> tasks) {
   std::stable_sort(tasks.begin(), tasks.end(),

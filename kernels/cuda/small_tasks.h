@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/product_split.h"
 #include "kernels/task_levels.h"
 #include "kernels/tensor.h"
@@ -88,7 +89,7 @@ class SmallTasks {
 
   // Enqueues all, level by level, and forgets them, also after an error.
   // Products on tensor cores are of `precision`.
-  absl::Status Run(cudaStream_t stream, CudaPrecision precision,
+  absl::Status Run(KernelStream stream, CudaPrecision precision,
                    const SplitMemory& memory);
 
  private:
@@ -106,7 +107,7 @@ class SmallTasks {
 };
 
 // small_tasks.cu.cc. Of one level.
-absl::Status LaunchSmallTasks(cudaStream_t stream, CudaPrecision precision,
+absl::Status LaunchSmallTasks(KernelStream stream, CudaPrecision precision,
                               const SplitMemory& memory,
                               std::vector<SmallTask> tasks);
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/launch.h"
 
 namespace comera::kernels {
@@ -22,6 +23,7 @@ struct Arguments {
 
 __global__ __launch_bounds__(kColumns* kSlices) void SumPartsKernel(
     Arguments arguments) {
+  WaitForEarlierKernels();
   __shared__ float slices[kSlices][kColumns];
   const PartialSums& s = arguments.sums[blockIdx.y];
   const int64_t size = s.to.rows * s.to.cols;
@@ -53,7 +55,7 @@ __global__ __launch_bounds__(kColumns* kSlices) void SumPartsKernel(
 
 }  // namespace
 
-absl::Status SumParts(cudaStream_t stream,
+absl::Status SumParts(KernelStream stream,
                       std::initializer_list<PartialSums> sums) {
   Arguments arguments;
   int64_t largest = 0;

@@ -2,12 +2,11 @@
 #ifndef COMERA_KERNELS_CUDA_SUM_PARTS_H_
 #define COMERA_KERNELS_CUDA_SUM_PARTS_H_
 
-#include <cuda_runtime.h>
-
 #include <cstdint>
 #include <initializer_list>
 
 #include "absl/status/status.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/tensor.h"
 
 namespace comera::kernels {
@@ -23,7 +22,7 @@ struct PartialSums {
 };
 
 // One launch for at most three.
-absl::Status SumParts(cudaStream_t stream,
+absl::Status SumParts(KernelStream stream,
                       std::initializer_list<PartialSums> sums);
 
 }  // namespace comera::kernels

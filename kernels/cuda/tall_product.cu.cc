@@ -48,6 +48,7 @@ template <CudaPrecision kPrecision>
 __global__ void __launch_bounds__(kThreads, 2)
     TallProductKernel(DeviceMatrix a, DeviceMatrix b, float* c,
                       int64_t c_stride) {
+  WaitForEarlierKernels();
   auto* const sums_of_warps = DynamicShared<float>();
   auto* const factor = reinterpret_cast<PackedB<kPrecision>*>(
       sums_of_warps + kWarps * 16 * kCols);
@@ -125,7 +126,7 @@ bool IsTallProduct(CudaPrecision precision, int device, ConstMatrix a,
              SharedBytesPerBlock(device);
 }
 
-absl::Status TallProduct(cudaStream_t stream, CudaPrecision precision,
+absl::Status TallProduct(KernelStream stream, CudaPrecision precision,
                          ConstMatrix a, ConstMatrix b, Matrix c) {
   const LaunchShape shape = {
       dim3(Blocks(a.rows, kRows, 2 * Multiprocessors())), dim3(kThreads),

@@ -3,10 +3,9 @@
 #ifndef COMERA_KERNELS_CUDA_TALL_PRODUCT_H_
 #define COMERA_KERNELS_CUDA_TALL_PRODUCT_H_
 
-#include <cuda_runtime.h>
-
 #include "absl/status/status.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/tensor.h"
 
 namespace comera::kernels {
@@ -15,7 +14,7 @@ namespace comera::kernels {
 bool IsTallProduct(CudaPrecision precision, int device, ConstMatrix a,
                    ConstMatrix b);
 
-absl::Status TallProduct(cudaStream_t stream, CudaPrecision precision,
+absl::Status TallProduct(KernelStream stream, CudaPrecision precision,
                          ConstMatrix a, ConstMatrix b, Matrix c);
 
 }  // namespace comera::kernels

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/cuda_backend_impl.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/vector_access.h"
 #include "kernels/cuda/device_grid.h"
 #include "kernels/shape_check.h"
@@ -183,6 +184,7 @@ struct ProductWalk {
 __global__ void __launch_bounds__(kThreads)
     LookupKernel(Layout t, const float* left, const float* right, Pairs pairs,
                  Matrix out) {
+  WaitForEarlierKernels();
   __shared__ Shared shared;
   const int32_t q = static_cast<int32_t>(blockIdx.x);
   if (q >= pairs.start[t.right_rows]) return;
@@ -249,6 +251,7 @@ struct GradLeftWalk {
 __global__ void __launch_bounds__(kThreads)
     GradLeftKernel(Layout t, const float* right, Pairs pairs,
                    ConstMatrix grad_out, int64_t left_size, float* parts) {
+  WaitForEarlierKernels();
   __shared__ Shared shared;
   __shared__ int32_t outs[kThreads], blocks[kThreads];
   __shared__ int counts[kThreads / 32];
@@ -354,6 +357,7 @@ struct GradRightWalk {
 __global__ void __launch_bounds__(kThreads)
     GradRightKernel(Layout t, const float* left, Pairs pairs,
                     ConstMatrix grad_out, int64_t right_size, float* parts) {
+  WaitForEarlierKernels();
   __shared__ Shared shared;
   const int64_t s = blockIdx.x;
   const int64_t begin = pairs.start[s], count = pairs.start[s + 1] - begin;
@@ -382,6 +386,7 @@ __global__ void __launch_bounds__(kThreads)
 // to = sum of parts, in their order.
 __global__ void __launch_bounds__(kThreads)
     AddPartsKernel(const float* parts, int64_t count, int64_t size, float* to) {
+  WaitForEarlierKernels();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= size) return;
   float sum = 0;

@@ -34,6 +34,7 @@ struct Flags {
   std::string device = "cpu", precision;
   int batch = 32;
   int threads = 0;
+  bool overlap_launches = false;
   StepOptions step;
   std::vector<std::string> overrides;
   std::vector<std::string> modes = {"eager"};
@@ -58,7 +59,7 @@ nlohmann::ordered_json ToJson(const Flags& flags, const BenchJob& job,
       {"precision",
        v1::TrainingSpec::Precision_Name(job.spec.training().precision())},
       {"threads", flags.threads},
-      {"mode", mode},
+      {"mode", flags.overlap_launches ? mode + ", overlapped" : mode},
       {"batch", job.spec.training().batch_size()},
       {"steps", flags.step.steps},
       {"rank_scale", flags.step.rank_scale},
@@ -178,6 +179,7 @@ absl::Status Run(const Flags& flags) {
   device.device = ParseDevice(flags.device);
   device.precision = job->spec.training().precision();
   device.threads = flags.threads;
+  device.overlap_launches = flags.overlap_launches;
   ASSIGN_OR_RETURN(const std::string device_name, trainer::DeviceName(device));
   // The change of free memory from a second backend's creation on tells what
   // one takes, including scratch memory but not the driver's own, nor the code
@@ -236,6 +238,8 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
   comera::bench::AddDeviceFlags(&app, &flags.device, &flags.precision);
+  app.add_flag("--overlap_launches", flags.overlap_launches,
+               "a GPU sets a kernel up while the one before it runs");
   app.add_option("--threads", flags.threads, "0: all cores")
       ->capture_default_str();
   app.add_option("--steps", flags.step.steps, "measured, after 2 to warm up")

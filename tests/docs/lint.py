@@ -173,7 +173,8 @@ class Lint:
         # Made by page_tests.bzl, cuda_library.bzl.
         if target.endswith('_page_test') and 'page_tests(' in text:
             return (folder / (target[:-len('_page_test')] + '.md')).exists()
-        return target.endswith('_ptxas') and f'"{target[:-6]}"' in text
+        library = re.fullmatch(r'(.+)_(ptxas|cubins)', target)
+        return library is not None and f'"{library[1]}"' in text
 
     def check_path(self, name, number, span):
         """Code that looks like a path from the top of the tree."""

@@ -47,13 +47,17 @@ def plan(programs, launcher, python):
     def start(name):
         return launcher + [os.path.join(programs, "tests/bench", name)]
 
-    def ours(model, method, batch, precision, seconds, modes=MODES):
+    def ours(model, method, batch, precision, seconds, modes=MODES, flags=()):
         return Program(
-            "steps", f"{model[0].split('=')[1]} {method} batch {batch} "
-            f"{precision}",
+            "steps", " ".join([f"{model[0].split('=')[1]} {method} batch "
+                               f"{batch} {precision}", *flags]),
             [*start("step"), *model, f"--method={method}", f"--batch={batch}",
              f"--precision={precision}", "--device=cuda", f"--modes={modes}",
-             "--steps=20", "--json"], seconds)
+             "--steps=20", "--json", *flags], seconds)
+
+    def overlapped(model, batch):
+        return ours(model, "comera", batch, "bf16", 25, "graph",
+                    ["--overlap_launches"])
 
     # Its first step takes minutes: singular vectors, on the host.
     def galore(model, batch, precision):
@@ -87,7 +91,8 @@ def plan(programs, launcher, python):
     todo = [Program("ceilings", "ceilings", start("device_ceilings"), 40)]
     todo += [ours(six, method, batch, "bf16", 25)
              for method in METHODS for batch in BATCHES]
-    todo += [ours(LARGE, "comera", 64, "bf16", 40),
+    todo += [overlapped(six, batch) for batch in (1, 32, 128)]
+    todo += [ours(LARGE, "comera", 64, "bf16", 40), overlapped(LARGE, 64),
              ours(LARGE, "dense", 64, "bf16", 40),
              pytorch("codebert_large", "64", "bf16", "", 40),
              pytorch("six_encoder", batches, "bf16,tf32,fp32", "", 60),

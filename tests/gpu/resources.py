@@ -96,6 +96,12 @@ def table(kernels, hot):
                      str(k.shared_bytes), str(k.stack_bytes),
                      str(k.spill_bytes),
                      "hot" if any(h.match(k.name) for h in hot) else ""))
+    return markdown(rows)
+
+
+def markdown(rows):
+    """A Markdown table: a heading and rows, whose first two cells are words and
+    the others numbers."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
     for row in rows:

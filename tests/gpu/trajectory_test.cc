@@ -74,9 +74,11 @@ absl::StatusOr<StepFigures> Train(const Model& model, bool graph,
 }
 
 absl::StatusOr<StepFigures> TrainOnCuda(const Model& model, bool graph,
-                                        CudaPrecision precision) {
+                                        CudaPrecision precision,
+                                        bool overlap_launches = false) {
   kernels::CudaOptions options;
   options.precision = precision;
+  options.overlap_launches = overlap_launches;
   ASSIGN_OR_RETURN(const auto backend, kernels::CreateCudaBackend(options));
   return Train(model, graph, backend.get());
 }
@@ -145,6 +147,18 @@ TEST_P(TrajectoryTest, ReplayedStepsAreEqualToTheBit) {
     EXPECT_EQ(graph.losses, eager);
     // The first two steps of a shape are not replayed.
     EXPECT_GE(graph.replayed, kSteps / 2);
+  }
+}
+
+TEST_P(TrajectoryTest, OverlappedLaunchesAreEqualToTheBit) {
+  for (const CudaPrecision precision : kPrecisions) {
+    ASSERT_OK_AND_ASSIGN(const auto eager, CudaLosses(GetParam(), precision));
+    for (const bool graph : {false, true}) {
+      ASSERT_OK_AND_ASSIGN(const StepFigures overlapped,
+                           TrainOnCuda(GetParam(), graph, precision,
+                                       /*overlap_launches=*/true));
+      EXPECT_EQ(overlapped.losses, eager);
+    }
   }
 }
 

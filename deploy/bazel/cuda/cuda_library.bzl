@@ -65,11 +65,13 @@ def _cuda_objects_impl(ctx):
     )
     objects = []
     reports = []
+    code = []
     for source in ctx.files.srcs:
         stem = source.basename[:-len(".cu.cc")]
         folder = "_cuda/" + ctx.label.name + "/" + stem
         object = ctx.actions.declare_file(folder + ".pic.o")
         report = ctx.actions.declare_file(folder + ".ptxas.txt")
+        cubins = ctx.actions.declare_directory(folder + ".cubins")
         arguments = ctx.actions.args()
         arguments.add_all(["-x", "cu", "-std=c++17", "-ccbin", host_compiler])
         arguments.add_all(_architectures(ctx))
@@ -91,25 +93,38 @@ def _cuda_objects_impl(ctx):
         arguments.add_all(["-c", source, "-o", object])
 
         # ptxas tells registers and spills on the error output, which is the
-        # report; where nvcc fails it is the user's to read.
+        # report; where nvcc fails it is the user's to read. Of the intermediate
+        # files only the machine code, one file per architecture, is kept.
         ctx.actions.run_shell(
             mnemonic = "CudaCompile",
             progress_message = "Compiling %s with nvcc" % source.short_path,
-            command = '"$NVCC" "$@" 2>"$REPORT" || { cat "$REPORT" >&2; exit 1; }',
+            command = """
+                rm -rf "$CUBINS.keep"  # of a build that was broken off
+                mkdir "$CUBINS.keep"
+                "$NVCC" "$@" --keep --keep-dir="$CUBINS.keep" 2>"$REPORT" ||
+                  { cat "$REPORT" >&2; exit 1; }
+                mv "$CUBINS.keep"/*.cubin "$CUBINS"
+                rm -r "$CUBINS.keep"
+            """,
             arguments = [arguments],
             env = {
                 "NVCC": NVCC,
                 "REPORT": report.path,
+                "CUBINS": cubins.path,
                 "PATH": "/usr/local/bin:/usr/bin:/bin",
             },
             inputs = inputs,
-            outputs = [object, report],
+            outputs = [object, report, cubins],
         )
         objects.append(object)
         reports.append(report)
+        code.append(cubins)
     return [
         DefaultInfo(files = depset(objects)),
-        OutputGroupInfo(ptxas_reports = depset(reports)),
+        OutputGroupInfo(
+            ptxas_reports = depset(reports),
+            cubins = depset(code),
+        ),
     ]
 
 _cuda_objects = rule(
@@ -130,7 +145,9 @@ def cuda_library(name, srcs, hdrs = [], deps = [], cuda_copts = [], tags = [], v
     """A cc_library some of whose sources are compiled by nvcc.
 
     Beside it stands NAME_ptxas: what ptxas tells about every kernel (registers,
-    shared memory, spills), one file per *.cu.cc; tests/gpu/resources.py reads it.
+    shared memory, spills), one file per *.cu.cc, which tests/gpu/resources.py
+    reads, and NAME_cubins: their machine code, a folder per *.cu.cc, which
+    tests/gpu/machine_code.py reads.
 
     Args:
       name: the library's name.
@@ -158,14 +175,15 @@ def cuda_library(name, srcs, hdrs = [], deps = [], cuda_copts = [], tags = [], v
             testonly = testonly,
             deps = all_deps,
         )
-    native.filegroup(
-        name = name + "_ptxas",
-        srcs = objects,
-        output_group = "ptxas_reports",
-        tags = tags,
-        testonly = testonly,
-        visibility = ["//:__subpackages__"],
-    )
+    for group, outputs in [("_ptxas", "ptxas_reports"), ("_cubins", "cubins")]:
+        native.filegroup(
+            name = name + group,
+            srcs = objects,
+            output_group = outputs,
+            tags = tags,
+            testonly = testonly,
+            visibility = ["//:__subpackages__"],
+        )
     native.cc_library(
         name = name,
         srcs = host + objects,

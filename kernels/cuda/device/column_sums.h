@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "common/status_macros.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device_grid.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/scratch_size.h"
@@ -24,6 +25,7 @@ template <bool kAdd, typename Element>
 __global__ void __launch_bounds__(256)
     ColumnSumsKernel(int64_t rows, int64_t cols, int64_t rows_per_block,
                      Element element, float* sums) {
+  WaitForEarlierKernels();
   __shared__ float tile[8][32];
   const int64_t column = static_cast<int64_t>(blockIdx.x) * 32 + threadIdx.x;
   const int64_t first = blockIdx.y * rows_per_block;
@@ -59,7 +61,7 @@ struct PartialRows {
 };
 
 // to[j] += sum over rows of partial[row * stride + j].
-inline absl::Status AddPartialRows(const char* name, cudaStream_t stream,
+inline absl::Status AddPartialRows(const char* name, KernelStream stream,
                                    const float* partial, int64_t rows,
                                    int64_t cols, int64_t stride, float* to) {
   return Launch(name, {Blocks(cols, 32), dim3(32, 8), 0, stream},
@@ -84,7 +86,7 @@ inline int64_t ColumnSumFloats(int64_t rows, int64_t cols) {
 // to[j] += sum over rows of element(row, j), which is called once for each
 // element and may have effects. `scratch` has ColumnSumFloats.
 template <typename Element>
-absl::Status AddColumnSums(const char* name, cudaStream_t stream, int64_t rows,
+absl::Status AddColumnSums(const char* name, KernelStream stream, int64_t rows,
                            int64_t cols, Element element, float* scratch,
                            float* to) {
   if (rows == 0 || cols == 0) return absl::OkStatus();

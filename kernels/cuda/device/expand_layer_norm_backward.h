@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/stream_rows.h"
 #include "kernels/cuda/device/vector_access.h"
@@ -169,6 +170,7 @@ __device__ __forceinline__ void ExpandBackwardProduct(const ExpandBackward& p,
 template <CudaPrecision kPrecision, bool kAligned>
 __global__ __launch_bounds__(kStreamThreads,
                              2) void ExpandBackwardKernel(ExpandBackward p) {
+  WaitForEarlierKernels();
   const int cols = p.b.cols;
   const int stride = StreamStride(cols), groups = StreamGroups(cols);
   const int tile_floats = kStreamRows * stride;

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/stream_rows.h"
 #include "kernels/cuda/device/vector_access.h"
@@ -117,6 +118,7 @@ __global__ __launch_bounds__(
     kStreamThreads,
     (kExpandForwardResident<kPrecision>)) void ExpandForwardKernel(ExpandForward
                                                                        p) {
+  WaitForEarlierKernels();
   const int cols = p.b.cols, rows = p.t.rows;
   const int stride = StreamStride(cols), groups = StreamGroups(cols);
   const int rank_tiles = (p.t.cols + 15) / 16;

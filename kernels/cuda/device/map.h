@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/vector_access.h"
 #include "kernels/cuda/device_grid.h"
 #include "kernels/cuda/launch.h"
@@ -26,6 +27,7 @@ struct MapInputs {
 template <bool kAligned, int kInputs, typename Op>
 __global__ void __launch_bounds__(256)
     MapKernel(MapInputs<kInputs> in, Matrix out, int64_t runs, Op op) {
+  WaitForEarlierKernels();
   op.Begin();
   const int64_t total = out.rows * runs;
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
@@ -59,7 +61,7 @@ __global__ void __launch_bounds__(256)
 
 // Enqueues it; inputs have the shape of `out`, which may be one of them.
 template <int kInputs, typename Op>
-absl::Status Map(const char* name, cudaStream_t stream, MapInputs<kInputs> in,
+absl::Status Map(const char* name, KernelStream stream, MapInputs<kInputs> in,
                  Matrix out, Op op) {
   if (out.rows == 0 || out.cols == 0) return absl::OkStatus();
   bool aligned = RowsAligned(out);

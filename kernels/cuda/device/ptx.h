@@ -22,6 +22,20 @@ __device__ __forceinline__ T* DynamicShared() {
   return reinterpret_cast<T*>(comera_dynamic_shared);
 }
 
+// Waits until the kernels before this one on its stream have ended and their
+// writes can be seen, and lets the next one be set up meanwhile. Every kernel
+// begins with it, before any access to device memory. Launched in the ordinary
+// way (KernelStream in launch.h), a kernel starts after those before it anyway
+// and this costs nothing.
+__device__ __forceinline__ void WaitForEarlierKernels() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  // The next kernel takes what this one leaves free, once all of this one's
+  // blocks have begun.
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
 // Lane l = 4 g + t of a warp (g = l / 4, t = l % 4) holds of the three matrices
 // of a tensor-core product (PTX ISA, "Matrix fragments for mma.m16n8k8" and
 // "mma.m16n8k16"):
@@ -121,7 +135,9 @@ __device__ __forceinline__ uint32_t PackBf16(float low, float high) {
 // many loads are under way at a time. Not for memory that the kernel writes.
 __device__ __forceinline__ float LoadOrZero(const float* from, bool valid) {
   float x;
-  asm("{\n\t.reg .pred valid;\n\tsetp.ne.s32 valid, %2, 0;\n\t"
+  // Volatile, so that it stays behind WaitForEarlierKernels.
+  asm volatile(
+      "{\n\t.reg .pred valid;\n\tsetp.ne.s32 valid, %2, 0;\n\t"
       "mov.f32 %0, 0f00000000;\n\t@valid ld.global.nc.f32 %0, [%1];\n\t}"
       : "=f"(x)
       : "l"(from), "r"(static_cast<int>(valid)));

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/reduce.h"
 
 namespace comera::kernels {
@@ -34,6 +35,7 @@ __device__ __forceinline__ int DigitOf(int32_t key, int shift) {
 // counts[digit, block] = how many numbers of the block's tile have the digit.
 static __global__ void __launch_bounds__(kSortThreads)
     CountDigitsKernel(const int32_t* keys, int n, int shift, int* counts) {
+  WaitForEarlierKernels();
   __shared__ int of_digit[kDigits];
   of_digit[threadIdx.x] = 0;
   __syncthreads();
@@ -48,6 +50,7 @@ static __global__ void __launch_bounds__(kSortThreads)
 // counts[i] becomes the sum of all before it; one block.
 static __global__ void __launch_bounds__(1024)
     SumBeforeKernel(int* counts, int n) {
+  WaitForEarlierKernels();
   __shared__ int warp_sums[32];
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -79,6 +82,7 @@ static __global__ void __launch_bounds__(1024)
 static __global__ void __launch_bounds__(kSortThreads)
     MoveByDigitKernel(SortList from, int n, int shift, const int* before,
                       SortList to) {
+  WaitForEarlierKernels();
   __shared__ int next[kSortWarps][kDigits];
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;

@@ -13,6 +13,7 @@
 
 #include "kernels/cuda/device/attention_tile.h"
 #include "kernels/cuda/device/packed_fragments.h"
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/tensor.h"
 
 namespace comera::kernels {
@@ -44,6 +45,7 @@ template <CudaPrecision kPrecision, int kWidth>
 __global__ void __launch_bounds__(256)
     PackFactorsKernel(const __grid_constant__ FactorPackings packings,
                       int heads) {
+  WaitForEarlierKernels();
   const FactorPacking& p = packings.of[blockIdx.y];
   const int part = static_cast<int>(blockIdx.x * 256 + threadIdx.x);
   const int head = part / kFactorParts<kWidth>;

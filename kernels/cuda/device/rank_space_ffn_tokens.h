@@ -78,6 +78,7 @@ template <CudaPrecision kPrecision, int kTiles, bool kBackward>
 __global__ __launch_bounds__(
     (FfnTokensShape<kPrecision, kTiles, kBackward>::kThreads),
     2) void FfnTokensKernel(FfnTokens p) {
+  WaitForEarlierKernels();
   using Shape = FfnTokensShape<kPrecision, kTiles, kBackward>;
   using Wide = typename Shape::Wide;
   using Narrow = typename Shape::Narrow;

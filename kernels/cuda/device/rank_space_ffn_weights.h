@@ -55,6 +55,7 @@ __global__ __launch_bounds__(
     (FfnWeightsShape<kPrecision, kTiles>::kThreads),
     (FfnWeightsShape<kPrecision,
                      kTiles>::kResident)) void FfnWeightsKernel(FfnWeights p) {
+  WaitForEarlierKernels();
   using Shape = FfnWeightsShape<kPrecision, kTiles>;
   using Wide = typename Shape::Wide;
   using Narrow = typename Shape::Narrow;

@@ -45,6 +45,7 @@ __device__ __forceinline__ void StorePair(float2 x, float* at, int count) {
 template <CudaPrecision kPrecision, bool kPairs>
 __global__ __launch_bounds__(kStreamThreads) void StreamAddProductKernel(
     StreamAddProduct p) {
+  WaitForEarlierKernels();
   const int cols = p.w.rows, rows = p.t.rows;
   const int rank_tiles = (p.t.cols + 15) / 16;
   auto* vectors = DynamicShared<float4>();

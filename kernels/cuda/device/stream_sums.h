@@ -85,6 +85,7 @@ __global__ __launch_bounds__(
     kStreamThreads,
     (kStreamSumsResident<kPrecision,
                          kRankTiles>)) void StreamSumsKernel(StreamSums p) {
+  WaitForEarlierKernels();
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int group = static_cast<int>(blockIdx.x);
   const int first_col = group * kGroupColumns;

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/device/ptx.h"
 #include "kernels/cuda/device/reduce.h"
 
 namespace comera::kernels {
@@ -16,6 +17,7 @@ struct LossTotals {
 // totals += sum of partial[0 .. count), in one block and a fixed order.
 static __global__ void __launch_bounds__(256)
     AddTotalsKernel(const LossTotals* partial, int count, float* totals) {
+  WaitForEarlierKernels();
   LossTotals sum = {};
   for (int i = threadIdx.x; i < count; i += 256) {
     sum.loss += partial[i].loss;

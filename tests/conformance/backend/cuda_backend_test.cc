@@ -53,6 +53,9 @@ int main(int argc, char** argv) {
 #endif
       CudaOptions options;
       options.precision = precision;
+      // Kernels that follow one another the ordinary way and kernels that
+      // overlap give the same bits.
+      options.overlap_launches = threads != 1;
       return comera::kernels::Create(options);
     };
   };

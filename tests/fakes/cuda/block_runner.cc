@@ -90,7 +90,10 @@ bool BlockRunner::Run(const GridShape& shape,
 }
 
 void BlockRunner::RunBlock() {
-  for (Thread& t : threads_) t.state = State::kNew;
+  for (Thread& t : threads_) {
+    t.state = State::kNew;
+    t.waited = false;
+  }
   if (copies_used_) {
     for (CopyGroups& c : copies_) c = {};
     copies_used_ = false;
@@ -174,6 +177,7 @@ void BlockRunner::FiberBody() {
     Fiber* const fiber = threads_[current_].fiber;
     for (;;) {
       (*thread_)();
+      CheckWaited("ends");
       threads_[current_].state = State::kEnded;
       if (!Advance()) break;
       if (threads_[current_].state != State::kNew) {
@@ -196,6 +200,7 @@ void BlockRunner::Wait() {
 }
 
 BarrierVotes BlockRunner::SyncBlock(const CallSite& site, bool vote) {
+  CheckWaited("comes to a barrier");
   Thread& t = threads_[current_];
   t.state = State::kAtBarrier;
   t.site = site;
@@ -219,6 +224,7 @@ void BlockRunner::ReleaseBarrier() {
 
 void BlockRunner::WarpCollective(const CallSite& site, uint32_t mask,
                                  void* request, Resolve resolve) {
+  CheckWaited("comes to a warp collective");
   const int first = current_ & ~31, lane = current_ & 31;
   Thread& self = threads_[current_];
   self.state = State::kInCollective;
@@ -322,7 +328,14 @@ void BlockRunner::Trap() {
   std::abort();
 }
 
+void BlockRunner::CheckWaited(const char* what) const {
+  if (!shape_.overlaps || threads_[current_].waited) return;
+  Fail(std::string("a thread ") + what +
+       " and has not waited for the kernels before its own");
+}
+
 void BlockRunner::AddLateCopy(const LateCopy& copy) {
+  CheckWaited("copies memory");
   copies_used_ = true;
   copies_[current_].open.push_back(copy);
 }
@@ -361,6 +374,9 @@ void WarpCollective(const CallSite& site, uint32_t mask, void* request,
 int CurrentLane() { return BlockRunner::OfThisThread().CurrentLane(); }
 void Fail(const char* message) { BlockRunner::OfThisThread().Fail(message); }
 void Trap() { BlockRunner::OfThisThread().Trap(); }
+void WaitForEarlierGrids() {
+  BlockRunner::OfThisThread().WaitForEarlierGrids();
+}
 void* DynamicSharedMemory() {
   return BlockRunner::OfThisThread().dynamic_shared();
 }

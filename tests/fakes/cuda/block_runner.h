@@ -33,7 +33,11 @@ class BlockRunner {
   int CurrentLane() const { return current_ & 31; }
   [[noreturn]] void Fail(const std::string& message) const;
   [[noreturn]] void Trap();
-  void* dynamic_shared() { return dynamic_shared_.get(); }
+  void WaitForEarlierGrids() { threads_[current_].waited = true; }
+  void* dynamic_shared() {
+    CheckWaited("uses shared memory");
+    return dynamic_shared_.get();
+  }
   void AddLateCopy(const LateCopy& copy);
   void CommitLateCopies();
   void FinishLateCopies(int pending);
@@ -45,6 +49,7 @@ class BlockRunner {
     Fiber* fiber = nullptr;
     CallSite site = {};
     bool vote = false;
+    bool waited = false;  // for the grids before this one
   };
   // A warp's collective that lanes have come to, and others are still missing.
   struct Gathering {
@@ -66,6 +71,7 @@ class BlockRunner {
   void Wait();
   void ReleaseBarrier();
   void CheckWarp(int warp) const;
+  void CheckWaited(const char* what) const;
   std::string ThreadList(const std::function<bool(const Thread&)>& in) const;
   std::string Describe() const;
   void Order(std::vector<int>& items);

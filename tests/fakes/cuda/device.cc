@@ -63,6 +63,12 @@ cudaError_t EnqueueKernel(const cudaLaunchConfig_t& config, const void* kernel,
   shape.block = block;
   shape.shared_bytes = config.dynamicSmemBytes;
   shape.kernel = kernel;
+  for (unsigned i = 0; i < config.numAttrs; ++i) {
+    shape.overlaps |=
+        config.attrs[i].id ==
+            cudaLaunchAttributeProgrammaticStreamSerialization &&
+        config.attrs[i].val.programmaticStreamSerializationAllowed != 0;
+  }
   return Enqueue(config.stream, [shape, thread = std::move(thread)] {
     // Asynchronous, as on a device: later calls report the failure.
     if (!RunGrid(shape, thread)) Return(cudaErrorLaunchFailure);

@@ -101,6 +101,33 @@ __global__ void HalfAShuffle(int* out) {
   if (threadIdx.x < 16) *out = __shfl_xor_sync(0xffffffffu, 1, 1);
 }
 
+// What a kernel may do that has not waited for those before it.
+enum class Unwaited { kNothing, kBarrier, kShuffle, kShared };
+__global__ void WaitsLate(Unwaited before) {
+  if (before == Unwaited::kBarrier) __syncthreads();
+  if (before == Unwaited::kShuffle) (void)__shfl_xor_sync(0xffffffffu, 1, 1);
+  if (before == Unwaited::kShared) (void)kernels::DynamicShared<int>();
+  kernels::WaitForEarlierKernels();
+}
+__global__ void OneThreadWaits() {
+  if (threadIdx.x == 0) kernels::WaitForEarlierKernels();
+}
+
+TEST(FakeCudaDeathTest, OverlappingKernelsWaitForThoseBeforeThem) {
+  LaunchShape shape = Shape(2, 32, 64);
+  EXPECT_OK(Launch("ordinary", shape, OneThreadWaits));
+  shape.stream.overlaps = true;
+  EXPECT_OK(Launch("overlapping", shape, WaitsLate, Unwaited::kNothing));
+  EXPECT_DEATH((void)Launch("k", shape, OneThreadWaits),
+               "a thread ends and has not waited");
+  EXPECT_DEATH((void)Launch("k", shape, WaitsLate, Unwaited::kBarrier),
+               "comes to a barrier and has not waited");
+  EXPECT_DEATH((void)Launch("k", shape, WaitsLate, Unwaited::kShuffle),
+               "comes to a warp collective and has not waited");
+  EXPECT_DEATH((void)Launch("k", shape, WaitsLate, Unwaited::kShared),
+               "uses shared memory and has not waited");
+}
+
 TEST(FakeCudaDeathTest, DivergentBarriersAndCollectivesAreCaught) {
   EXPECT_DEATH((void)Launch("HalfABarrier", Shape(1, 64), HalfABarrier),
                "same barrier(.|\n)*block \\(0, 0, 0\\)(.|\n)*threads 40-63"

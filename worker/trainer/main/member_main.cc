@@ -160,7 +160,8 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
   const std::unique_ptr<energy::EnergyMeter> energy =
       energy::OpenEnergyMeter(EnergySourcesOf(task));
   // The device is tried before the data are opened, which may take minutes.
-  const BackendOptions backend_options = BackendOptionsOf(task);
+  BackendOptions backend_options = BackendOptionsOf(task);
+  backend_options.overlap_launches = member_options.overlap_launches;
   ASSIGN_OR_RETURN(const std::unique_ptr<kernels::Backend> backend,
                    MakeBackend(backend_options));
   ASSIGN_OR_RETURN(const std::string device, DeviceName(backend_options));

@@ -17,6 +17,8 @@ struct MemberOptions {
   // The least MiB of a bucket of gradients (TrainerOptions::bucket_floats); 0:
   // all gradients are one.
   int64_t bucket_mib = 32;
+  // BackendOptions::overlap_launches.
+  bool overlap_launches = false;
   // Whether a member on the CPU whose job sets no limit may hold what its plan
   // says, with head-room, and no more (LimitOfPlan).
   bool limit_to_plan = true;

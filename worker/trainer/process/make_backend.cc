@@ -33,6 +33,7 @@ absl::StatusOr<std::unique_ptr<kernels::Backend>> MakeGpuBackend(
   kernels::CudaOptions cuda;
   cuda.precision = ToCuda(options.precision);
   cuda.memory_limit_bytes = options.memory_limit_bytes;
+  cuda.overlap_launches = options.overlap_launches;
   return kernels::CreateCudaBackend(cuda);
 }
 

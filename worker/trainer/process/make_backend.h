@@ -21,6 +21,8 @@ struct BackendOptions {
   int threads = 0;
   // The limit of all allocations together; 0: the memory of the device.
   int64_t memory_limit_bytes = 0;
+  // CudaOptions::overlap_launches of a GPU's backend.
+  bool overlap_launches = false;
 };
 
 // FailedPrecondition: no such device here, or one that cannot compute with this

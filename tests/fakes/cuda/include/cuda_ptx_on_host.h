@@ -15,6 +15,8 @@ T* DynamicShared() {
   return static_cast<T*>(fake_cuda::DynamicSharedMemory());
 }
 
+inline void WaitForEarlierKernels() { fake_cuda::WaitForEarlierGrids(); }
+
 inline void MmaTf32(float (&d)[4], const uint32_t (&a)[4],
                     const uint32_t (&b)[2],
                     const char* function = __builtin_FUNCTION(),

@@ -214,9 +214,17 @@ enum cudaFuncAttribute {
 };
 cudaError_t cudaFuncSetAttribute(const void* function,
                                  cudaFuncAttribute attribute, int value);
-enum cudaLaunchAttributeID { cudaLaunchAttributeIgnore = 0 };
+enum cudaLaunchAttributeID {
+  cudaLaunchAttributeIgnore = 0,
+  cudaLaunchAttributeProgrammaticStreamSerialization = 6,
+};
+union cudaLaunchAttributeValue {
+  char pad[64];
+  int programmaticStreamSerializationAllowed;
+};
 struct cudaLaunchAttribute {
   cudaLaunchAttributeID id;
+  cudaLaunchAttributeValue val;
 };
 struct cudaLaunchConfig_t {
   dim3 gridDim;

@@ -59,6 +59,11 @@ int CurrentLane();
 
 void* DynamicSharedMemory();
 
+// Returns at once: grids run one after another. A thread of a grid that may be
+// set up before its predecessors have ended (GridShape::overlaps) must come
+// here before anything else that the runner sees, or the test ends.
+void WaitForEarlierGrids();
+
 // What one thread does that another may see only later (CopyAsync16).
 struct LateCopy {
   void* to;
@@ -72,6 +77,7 @@ struct GridShape {
   dim3 grid;
   dim3 block;
   size_t shared_bytes = 0;
+  bool overlaps = false;         // programmatic stream serialization
   const void* kernel = nullptr;  // named in messages
 };
 // Runs `thread` for every thread of the grid; false: it trapped.
