@@ -38,6 +38,8 @@ constexpr absl::Duration kCollective = absl::Minutes(15);
 // which order they add, in the optimiser too, in how many pieces they sum their
 // gradients, and how they connect. Raised with each change of these.
 constexpr char kVersion[] = "5";
+// Stands behind the version where a member's buckets are not the usual ones.
+constexpr char kBuckets[] = " --bucket_mib=";
 
 // Written by member 0, and by the coordinator passed to the workers of the gang
 // alone.
@@ -77,14 +79,26 @@ class StoppableRendezvous : public collective::Rendezvous {
   const std::atomic<bool>& stop_;
 };
 
-absl::Status AwaitAll(const TrainerTask& task,
+// What a member says of itself.
+std::string Greeting(int64_t bucket_mib) {
+  if (bucket_mib == kUsualBucketMib) return kVersion;
+  return absl::StrCat(kVersion, kBuckets, bucket_mib);
+}
+
+absl::Status AwaitAll(const TrainerTask& task, int64_t bucket_mib,
                       collective::Rendezvous* rendezvous) {
-  RETURN_IF_ERROR(
-      rendezvous->Set(absl::StrCat("here-", task.rank()), kVersion));
+  const std::string own = Greeting(bucket_mib);
+  RETURN_IF_ERROR(rendezvous->Set(absl::StrCat("here-", task.rank()), own));
   for (int rank = 0; rank < task.world_size(); ++rank) {
-    ASSIGN_OR_RETURN(const std::string version,
+    ASSIGN_OR_RETURN(const std::string greeting,
                      rendezvous->Get(absl::StrCat("here-", rank), kArrival));
-    if (version == kVersion) continue;
+    if (greeting == own) continue;
+    const std::string version = greeting.substr(0, greeting.find(kBuckets));
+    if (version == kVersion) {
+      return absl::UnavailableError(absl::StrCat(
+          "member ", rank, " was started with another --bucket_mib than this ",
+          "one (", bucket_mib, "): give all members of a gang the same"));
+    }
     return absl::UnavailableError(absl::StrCat(
         "member ", rank, " runs another version of comera-trainer (gangs of ",
         version, ", here of ", kVersion,
@@ -166,7 +180,7 @@ absl::StatusOr<std::unique_ptr<collective::Communicator>> FormOnGpus(
 
 absl::StatusOr<std::unique_ptr<collective::Communicator>> FormGang(
     const TrainerTask& task, const kernels::Backend& backend,
-    const std::atomic<bool>& stop) {
+    int64_t bucket_mib, const std::atomic<bool>& stop) {
   if (task.world_size() == 1) {
     return std::unique_ptr<collective::Communicator>();
   }
@@ -174,7 +188,7 @@ absl::StatusOr<std::unique_ptr<collective::Communicator>> FormGang(
                    collective::FileRendezvous::Open(task.rendezvous_dir()));
   const auto rendezvous =
       std::make_shared<StoppableRendezvous>(std::move(folder), stop);
-  RETURN_IF_ERROR(AwaitAll(task, rendezvous.get()));
+  RETURN_IF_ERROR(AwaitAll(task, bucket_mib, rendezvous.get()));
   if (task.device() == v1::ResourceSpec::GPU) {
     RETURN_IF_ERROR(ProveMembership(task, rendezvous.get()));
     return FormOnGpus(task, backend, rendezvous);

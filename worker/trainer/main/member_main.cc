@@ -181,7 +181,7 @@ absl::Status Train(const TrainerTask& task, const std::atomic<bool>& stop,
 
   activity.Describe("meeting the other members");
   absl::StatusOr<std::unique_ptr<collective::Communicator>> gang =
-      FormGang(task, *backend, stop);
+      FormGang(task, *backend, member_options.bucket_mib, stop);
   if (absl::IsCancelled(gang.status())) {
     ReportStopped(task, events, "before training");
     return absl::OkStatus();

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "worker/trainer/main/form_gang.h"
 #include "worker/trainer/process/event_writer.h"
 #include "worker/trainer/process/heartbeat.h"
 #include "worker/trainer/process/task.pb.h"
@@ -16,7 +17,7 @@ struct MemberOptions {
   bool graphs = true;
   // The least MiB of a bucket of gradients (TrainerOptions::bucket_floats); 0:
   // all gradients are one.
-  int64_t bucket_mib = 32;
+  int64_t bucket_mib = kUsualBucketMib;
   // BackendOptions::overlap_launches.
   bool overlap_launches = false;
   // Whether a member on the CPU whose job sets no limit may hold what its plan

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <future>
 #include <memory>
 #include <optional>
@@ -65,9 +66,10 @@ class Meeting {
   }
 
   // The trainer's member forms its gang and meets the other one once.
-  std::future<Formed> Form(const TrainerTask& task) {
-    return std::async(std::launch::async, [this, task]() -> Formed {
-      auto gang = FormGang(task, *backend_, stop_);
+  std::future<Formed> Form(const TrainerTask& task,
+                           int64_t bucket_mib = kUsualBucketMib) {
+    return std::async(std::launch::async, [this, task, bucket_mib]() -> Formed {
+      auto gang = FormGang(task, *backend_, bucket_mib, stop_);
       if (!gang.ok()) return {gang.status(), nullptr};
       const absl::Status met = (*gang)->Barrier();
       return {met, *std::move(gang)};
@@ -186,6 +188,38 @@ TEST(FormGangTest, AStopEndsTheWaitForTheAddressOfAMemberThatEnded) {
               std::future_status::ready);
     EXPECT_THAT(member.get().status, StatusIs(absl::StatusCode::kCancelled));
   }
+}
+
+TEST(FormGangTest, MembersWithOtherBucketsOrOfAnotherVersionAreRefusedByName) {
+  Meeting meeting;
+  auto first = meeting.Form(meeting.Task(0, ""), /*bucket_mib=*/0);
+  auto second = meeting.Form(meeting.Task(1, ""));
+  EXPECT_THAT(first.get().status,
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr("member 1 was started with another "
+                                 "--bucket_mib than this one (0)")));
+  EXPECT_THAT(second.get().status,
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr("member 0 was started with another "
+                                 "--bucket_mib than this one (32)")));
+
+  for (const char* greeting : {"4", "4 --bucket_mib=16"}) {
+    Meeting older;
+    ASSERT_OK(older.rendezvous().Set("here-1", greeting));
+    EXPECT_THAT(
+        older.Form(older.Task(0, "")).get().status,
+        StatusIs(absl::StatusCode::kUnavailable,
+                 HasSubstr("member 1 runs another version of comera-trainer "
+                           "(gangs of 4, here of ")));
+  }
+}
+
+TEST(FormGangTest, MembersWithTheSameBucketsMeet) {
+  Meeting meeting;
+  auto first = meeting.Form(meeting.Task(0, ""), /*bucket_mib=*/64);
+  auto second = meeting.Form(meeting.Task(1, ""), /*bucket_mib=*/64);
+  EXPECT_OK(first.get().status);
+  EXPECT_OK(second.get().status);
 }
 
 TEST(FormGangTest, OnOneMachineMembersMeetInPlainText) {
