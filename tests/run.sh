@@ -140,7 +140,7 @@ if [ ${#flags[@]} -eq 0 ]; then
       //tests/gpu:check_resources //tests/gpu:check_machine_code || true
     count_cases
     if [ "$failed" -eq "$before" ]; then
-      cuda+="no hot kernel spills registers, all wait for those before them"
+      cuda+="no hot kernel spills registers, every kernel waits for those before it"
     else
       cuda+="FAILED: the checks above"
     fi

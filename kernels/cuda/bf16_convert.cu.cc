@@ -79,7 +79,9 @@ __global__ void __launch_bounds__(kThreads)
 
 LaunchShape Shape(int64_t count, cudaStream_t stream) {
   return {dim3(Blocks(count, kThreads * kRun, 8 * Multiprocessors())),
-          dim3(kThreads), 0, stream};
+          dim3(kThreads),
+          0,
+          {stream}};
 }
 
 bool Aligned(const void* memory) {

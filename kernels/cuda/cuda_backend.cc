@@ -11,7 +11,8 @@ namespace comera::kernels {
 namespace {
 
 constexpr int kLeastMajor = 8;
-constexpr int kLeastOverlapMajor = 9;  // programmatic dependent launch
+// The compute capability on which launches may overlap.
+constexpr int kOverlapMajor = 9;
 
 // The count is 0 where there is no driver either: a machine without a GPU is no
 // error.
@@ -72,7 +73,7 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(
         "threads, at least ", kLeastSharedBytes, " are needed"));
   }
   CudaOptions possible = options;
-  possible.overlap_launches &= device.major >= kLeastOverlapMajor;
+  possible.overlap_launches &= device.major == kOverlapMajor;
   auto backend = std::make_unique<CudaBackend>(possible);
   RETURN_IF_ERROR(backend->Start());
   return backend;

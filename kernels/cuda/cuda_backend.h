@@ -29,8 +29,9 @@ struct CudaOptions {
   int64_t memory_limit_bytes = 0;
   // Whether a kernel is set up while the one before it still runs, which hides
   // part of a launch's cost (programmatic dependent launch). Results are the
-  // same. Devices below compute capability 9.0 run kernels one after another
-  // whatever it says.
+  // same. It has no effect on devices of another compute capability than 9.0,
+  // the only one whose compiled kernels are checked
+  // (tests/gpu/machine_code.py).
   bool overlap_launches = false;
 };
 

@@ -16,16 +16,13 @@ namespace comera::kernels {
 
 // A stream, and how kernels follow one another on it.
 struct KernelStream {
-  KernelStream(cudaStream_t of = nullptr, bool overlapping = false)
-      : handle(of), overlaps(overlapping) {}
   operator cudaStream_t() const { return handle; }
 
-  cudaStream_t handle;
+  cudaStream_t handle = nullptr;
   // Whether a kernel is set up while the one before it still runs
-  // (programmatic dependent launch, from compute capability 9.0 on). Such a
-  // kernel must begin with WaitForEarlierKernels of device/ptx.h, as all
-  // kernels here do.
-  bool overlaps;
+  // (programmatic dependent launch). Such a kernel must begin with
+  // WaitForEarlierKernels of device/ptx.h, as all kernels here do.
+  bool overlaps = false;
 };
 
 struct LaunchShape {

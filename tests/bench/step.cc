@@ -175,6 +175,11 @@ absl::Status Run(const Flags& flags) {
     job->spec.mutable_training()->set_precision(
         ParsePrecision(flags.precision));
   }
+  if (flags.overlap_launches &&
+      ParseDevice(flags.device) != v1::ResourceSpec::GPU) {
+    return absl::InvalidArgumentError(
+        "--overlap_launches: only a GPU has launches (--device=cuda)");
+  }
   trainer::BackendOptions device;
   device.device = ParseDevice(flags.device);
   device.precision = job->spec.training().precision();

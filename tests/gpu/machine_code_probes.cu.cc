@@ -1,6 +1,6 @@
 // Kernels that hold the instruction they are named after, by which
 // machine_code.py proves that it knows how instructions are encoded. They are
-// compiled and never run.
+// compiled and never run. None but ProbeACQBULK waits for earlier kernels.
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -67,6 +67,19 @@ __global__ void ProbeST(float* x, bool shared) {
 __global__ void ProbeATOMG(int* x) { x[1] = atomicAdd(x, 1); }
 
 __global__ void ProbeRED(int* x) { atomicAdd(x + threadIdx.x, 3); }
+
+__global__ void ProbeBRA(float* x, int count) {
+#pragma unroll 1
+  for (int i = 0; i < count; ++i) x[i] = x[i + 1];
+}
+
+__global__ void ProbeEXIT(float* x) {
+  if (x[0] != 0) return;
+  x[1] = 1.0f;
+}
+
+__device__ __noinline__ float Called(float x) { return x * x + 1.0f; }
+__global__ void ProbeCALL(float* x) { x[0] = Called(Called(x[1])); }
 
 __global__ void ProbeACQBULK(float* x) {
   WaitForEarlierKernels();

@@ -12,11 +12,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import machine_code  # pylint: disable=wrong-import-position
 
-WAIT, LOAD, STORE, OTHER, PRODUCT = 0x82E, 0x981, 0x986, 0x918, 0x23C
-PROBES = [(f"Probe{name}", architecture, [OTHER, min(codes), OTHER])
-          for name, codes in {**machine_code.INSTRUCTIONS,
-                              **machine_code.OTHER_ACCESSES,
-                              **machine_code.WAIT}.items()
+# With the predicate that is always true.
+WAIT, LOAD, STORE, OTHER, PRODUCT = 0x782E, 0x7981, 0x7986, 0x7918, 0x723C
+UNDER_A_PREDICATE = 0x082E
+PROBES = [(f"Probe{name}", architecture, [OTHER, 0x7000 | instruction, OTHER])
+          for name, instruction in machine_code.ALL.items()
           for architecture in (80, 90)]
 GOOD = ("Good", 90, [OTHER, WAIT, LOAD, PRODUCT, PRODUCT, STORE])
 
@@ -44,13 +44,16 @@ class MachineCodeTest(unittest.TestCase):
         self.assertEqual(cells, ["Good", "sm_90", "2", "0", "0", "0", "1", "1",
                                  "0", "6"])
 
-    def test_an_access_before_the_wait_fails(self):
-        for access in (LOAD, STORE, 0xFAE, 0x980, 0x9A8, 0x98E):
+    def test_nothing_leads_around_the_wait(self):
+        for name in ("LDG", "STG", "LDGSTS", "LD", "ST", "ATOMG", "RED", "BRA",
+                     "CALL", "EXIT"):
             status, _, errors = self.run_on(
-                [GOOD, ("Early", 90, [access, WAIT, STORE])])
+                [GOOD, ("Early", 90, [0x7800 | machine_code.ALL[name], WAIT])])
             self.assertEqual(status, 1)
-            self.assertIn("Early (sm_90) accesses device memory", errors)
+            self.assertIn(f"Early (sm_90) has {name} ahead of the wait", errors)
             self.assertNotIn("Good", errors)
+        self.assertEqual(
+            self.run_on([("Half", 90, [UNDER_A_PREDICATE, STORE])])[0], 1)
 
     def test_a_kernel_that_never_waits_fails_from_sm_90_on(self):
         never = [OTHER, OTHER]
@@ -82,6 +85,11 @@ class MachineCodeTest(unittest.TestCase):
         status, _, errors = self.run_on([GOOD], changed)
         self.assertEqual(status, 2)
         self.assertIn("HMMA is encoded in another way for sm_80", errors)
+        common = PROBES + [("ProbeSTG", 90, [STORE, WAIT])]
+        status, _, errors = self.run_on([GOOD], common)
+        self.assertEqual(status, 2)
+        self.assertIn("ACQBULK is encoded in another way for sm_90: ProbeSTG "
+                      "has one", errors)
         missing = [probe for probe in PROBES if probe[0] != "ProbeRED"]
         status, _, errors = self.run_on([GOOD], missing)
         self.assertEqual(status, 2)

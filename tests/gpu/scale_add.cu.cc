@@ -23,7 +23,7 @@ absl::Status ScaleAdd(int64_t count, float a, const float* x, float* y,
   return Launch("ScaleAdd",
                 {.grid = dim3(Blocks(count, kThreads)),
                  .block = dim3(kThreads),
-                 .stream = stream},
+                 .stream = {stream}},
                 ScaleAddKernel, count, a, x, y);
 }
 

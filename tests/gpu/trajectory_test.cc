@@ -16,6 +16,10 @@
 #include "tests/bench/bench_job.h"
 #include "tests/bench/timed_step.h"
 
+#ifdef COMERA_FAKE_CUDA
+#include "tests/fakes/cuda/fake_cuda.h"
+#endif
+
 namespace comera::bench {
 namespace {
 
@@ -158,9 +162,24 @@ TEST_P(TrajectoryTest, OverlappedLaunchesAreEqualToTheBit) {
                            TrainOnCuda(GetParam(), graph, precision,
                                        /*overlap_launches=*/true));
       EXPECT_EQ(overlapped.losses, eager);
+      if (graph) EXPECT_GE(overlapped.replayed, kSteps / 2);
     }
   }
 }
+
+#ifdef COMERA_FAKE_CUDA
+// On a device nothing tells which way a kernel was launched.
+TEST_P(TrajectoryTest, AllLaunchesOverlapOrNone) {
+  for (const bool overlap : {false, true}) {
+    const fake_cuda::Counts before = fake_cuda::CurrentCounts();
+    ASSERT_OK(
+        TrainOnCuda(GetParam(), /*graph=*/true, CudaPrecision::kBf16, overlap));
+    const fake_cuda::Counts after = fake_cuda::CurrentCounts();
+    EXPECT_GT(after.launches, before.launches);
+    EXPECT_EQ(after.in_turn == before.in_turn, overlap);
+  }
+}
+#endif
 
 TEST_P(TrajectoryTest, ShorterMantissasStayNear) {
   ASSERT_OK_AND_ASSIGN(const auto tf32,

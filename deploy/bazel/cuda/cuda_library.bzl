@@ -99,7 +99,8 @@ def _cuda_objects_impl(ctx):
             mnemonic = "CudaCompile",
             progress_message = "Compiling %s with nvcc" % source.short_path,
             command = """
-                rm -rf "$CUBINS.keep"  # of a build that was broken off
+                set -e
+                rm -rf "$CUBINS.keep"  # left by an interrupted build
                 mkdir "$CUBINS.keep"
                 "$NVCC" "$@" --keep --keep-dir="$CUBINS.keep" 2>"$REPORT" ||
                   { cat "$REPORT" >&2; exit 1; }

@@ -22,16 +22,16 @@ __device__ __forceinline__ T* DynamicShared() {
   return reinterpret_cast<T*>(comera_dynamic_shared);
 }
 
-// Waits until the kernels before this one on its stream have ended and their
-// writes can be seen, and lets the next one be set up meanwhile. Every kernel
-// begins with it, before any access to device memory. Launched in the ordinary
-// way (KernelStream in launch.h), a kernel starts after those before it anyway
-// and this costs nothing.
+// Waits until the kernel before this one on its stream has ended and its writes
+// can be seen. Every kernel begins with it, in all threads, before any access
+// to device memory, so all kernels before that one have ended too. A kernel
+// that is launched in the ordinary way (KernelStream in launch.h) starts after
+// those before it anyway.
 __device__ __forceinline__ void WaitForEarlierKernels() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
-  // The next kernel takes what this one leaves free, once all of this one's
-  // blocks have begun.
+  // The next kernel may be set up once every block has come here; it gets the
+  // registers and shared memory that are left free.
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
@@ -132,12 +132,13 @@ __device__ __forceinline__ uint32_t PackBf16(float low, float high) {
 }
 
 // *from if `valid`, else 0 and no access: a predicate and no branch, so that
-// many loads are under way at a time. Not for memory that the kernel writes.
+// many loads are under way at a time. Not for memory that the kernel writes. It
+// is not volatile, so that the compiler may move it; that it moves none ahead
+// of WaitForEarlierKernels is checked in the compiled code
+// (tests/gpu/machine_code.py).
 __device__ __forceinline__ float LoadOrZero(const float* from, bool valid) {
   float x;
-  // Volatile, so that it stays behind WaitForEarlierKernels.
-  asm volatile(
-      "{\n\t.reg .pred valid;\n\tsetp.ne.s32 valid, %2, 0;\n\t"
+  asm("{\n\t.reg .pred valid;\n\tsetp.ne.s32 valid, %2, 0;\n\t"
       "mov.f32 %0, 0f00000000;\n\t@valid ld.global.nc.f32 %0, [%1];\n\t}"
       : "=f"(x)
       : "l"(from), "r"(static_cast<int>(valid)));

@@ -181,7 +181,7 @@ cublasStatus_t cublasGemmStridedBatchedEx_64(
   if (comera::fake_cuda::StickyError() != cudaSuccess) {
     return CUBLAS_STATUS_EXECUTION_FAILED;
   }
-  if (comera::fake_cuda::CountLaunch() != cudaSuccess) {
+  if (comera::fake_cuda::CountLaunch(/*overlaps=*/true) != cudaSuccess) {
     return CUBLAS_STATUS_EXECUTION_FAILED;
   }
   comera::fake_cuda::NotedWork noted;

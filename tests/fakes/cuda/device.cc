@@ -37,6 +37,17 @@ size_t AllowedShared(const void* kernel) {
              : std::min(found->second, SharedOptinBytes());
 }
 
+bool Overlaps(const cudaLaunchConfig_t& config) {
+  for (unsigned i = 0; i < config.numAttrs; ++i) {
+    const cudaLaunchAttribute& attribute = config.attrs[i];
+    if (attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization &&
+        attribute.val.programmaticStreamSerializationAllowed != 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 cudaError_t EnqueueKernel(const cudaLaunchConfig_t& config, const void* kernel,
@@ -52,7 +63,8 @@ cudaError_t EnqueueKernel(const cudaLaunchConfig_t& config, const void* kernel,
   if (config.dynamicSmemBytes > AllowedShared(kernel)) {
     return Return(cudaErrorInvalidValue);
   }
-  if (const cudaError_t fault = CountLaunch(); fault != cudaSuccess) {
+  if (const cudaError_t fault = CountLaunch(Overlaps(config));
+      fault != cudaSuccess) {
     return Return(fault);
   }
   NotedWork noted;
@@ -63,12 +75,7 @@ cudaError_t EnqueueKernel(const cudaLaunchConfig_t& config, const void* kernel,
   shape.block = block;
   shape.shared_bytes = config.dynamicSmemBytes;
   shape.kernel = kernel;
-  for (unsigned i = 0; i < config.numAttrs; ++i) {
-    shape.overlaps |=
-        config.attrs[i].id ==
-            cudaLaunchAttributeProgrammaticStreamSerialization &&
-        config.attrs[i].val.programmaticStreamSerializationAllowed != 0;
-  }
+  shape.overlaps = Overlaps(config);
   return Enqueue(config.stream, [shape, thread = std::move(thread)] {
     // Asynchronous, as on a device: later calls report the failure.
     if (!RunGrid(shape, thread)) Return(cudaErrorLaunchFailure);

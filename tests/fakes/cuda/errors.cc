@@ -59,9 +59,10 @@ cudaError_t Return(cudaError_t code) {
 
 cudaError_t StickyError() { return sticky_error; }
 
-cudaError_t CountLaunch() {
+cudaError_t CountLaunch(bool overlaps) {
   const std::lock_guard<std::mutex> lock(State().mutex);
   ++State().counts.launches;
+  if (!overlaps) ++State().counts.in_turn;
   return Count(State().launch);
 }
 

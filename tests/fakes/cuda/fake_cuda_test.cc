@@ -25,7 +25,7 @@ constexpr FiberOrder kOrders[] = {FiberOrder::kForward, FiberOrder::kReverse,
                                   FiberOrder::kShuffled};
 
 LaunchShape Shape(unsigned grid, unsigned block, int64_t shared = 0) {
-  return {grid, block, shared, nullptr};
+  return {grid, block, shared, {}};
 }
 
 template <typename T>
@@ -378,7 +378,7 @@ TEST_F(FakeCudaTest, CaptureRecordsAndReplays) {
     ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
               cudaSuccess);
     LaunchShape shape = Shape(1, 128);
-    shape.stream = stream;
+    shape.stream = {stream};
     ASSERT_OK(Launch("AddOne", shape, AddOne, device.data(), 100));
     ASSERT_EQ(cudaEventRecord(fork, stream), cudaSuccess);
     ASSERT_EQ(cudaStreamWaitEvent(other, fork), cudaSuccess);

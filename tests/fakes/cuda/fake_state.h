@@ -31,7 +31,7 @@ enum class MemoryKind { kPageable, kPinned, kDevice, kOverrun };
 MemoryKind KindOf(const void* memory, size_t bytes);
 
 // Counts down to an injected failure; cudaSuccess if it is not its turn.
-cudaError_t CountLaunch();
+cudaError_t CountLaunch(bool overlaps);
 cudaError_t CountAllocation();
 void CountGraphLaunch();
 void AddBytes(int64_t device, int64_t pinned);

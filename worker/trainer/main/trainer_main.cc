@@ -352,9 +352,10 @@ int main(int argc, char** argv) {
                  "on: a GPU's steps are captured once and replayed; off: every "
                  "operation is enqueued, for debugging and comparisons")
       ->default_str("on");
-  app.add_option("--overlap_launches", options.overlap_launches,
-                 "on: a GPU of compute capability 9.0 or more sets a kernel up "
-                 "while the one before it runs; off: one after another")
+  app.add_option(
+         "--overlap_launches", options.overlap_launches,
+         "on: a GPU of compute capability 9.0 (H100, H200) sets a kernel "
+         "up while the one before it runs; off: one after another")
       ->default_str("off");
   app.add_option("--bucket_mib", options.bucket_mib,
                  "a gang sums so many MiB of gradients at a time, or more, "
