@@ -162,7 +162,9 @@ TEST_P(TrajectoryTest, OverlappedLaunchesAreEqualToTheBit) {
                            TrainOnCuda(GetParam(), graph, precision,
                                        /*overlap_launches=*/true));
       EXPECT_EQ(overlapped.losses, eager);
-      if (graph) EXPECT_GE(overlapped.replayed, kSteps / 2);
+      if (graph) {
+        EXPECT_GE(overlapped.replayed, kSteps / 2);
+      }
     }
   }
 }
