@@ -56,7 +56,7 @@ JUMPS = {
 }
 WAIT = {"ACQBULK": 0x02E}
 ALL = {**INSTRUCTIONS, **OTHER_ACCESSES, **JUMPS, **WAIT}
-# Those that only the probe of their name holds.
+# Only the probe of its name holds one of these.
 RARE = {"HMMA", "LDSM", "LDGSTS", "LD", "ST", "ATOMG", "RED", "CALL", "ACQBULK"}
 LEAST_WAITING = 90  # compute capability, times 10
 BEFORE_THE_WAIT = {name: ALL[name] for name in

@@ -38,7 +38,7 @@ void FailAllocation(int64_t n, cudaError_t code = cudaErrorMemoryAllocation);
 
 struct Counts {
   int64_t launches = 0;        // kernels started or recorded
-  int64_t in_turn = 0;         // those that wait for their predecessor to end
+  int64_t in_turn = 0;         // kernels launched without overlapping
   int64_t graph_launches = 0;  // replays
   int64_t allocations = 0;
   int64_t device_bytes = 0;  // allocated now
