@@ -503,8 +503,7 @@ class CostBackend final : public Backend {
   }
 
   // --- optimiser
-  absl::Status SumOfSquares(ConstVector x, float* result) override {
-    *result = 0;
+  absl::Status SumOfSquares(ConstVector x, float*) override {
     return Move("SumOfSquares", x.size);
   }
   absl::Status AdamW(const AdamWStep&, absl::Span<const AdamWSegment> segments,

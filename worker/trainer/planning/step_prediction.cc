@@ -11,6 +11,7 @@
 #include "worker/trainer/data/batch/click_shape.h"
 #include "worker/trainer/model/config/model_config.h"
 #include "worker/trainer/model/create_model.h"
+#include "worker/trainer/optimizer/galore.h"
 #include "worker/trainer/planning/model_plan.h"
 
 namespace comera::trainer {
@@ -43,6 +44,28 @@ std::vector<kernels::AdamWSegment> Segments(const ParameterLayout& layout) {
                         p.table ? p.shape.back() : 0});
   }
   return segments;
+}
+
+// The optimiser's step. GaLore keeps its projectors, as in all steps but one of
+// many hundred.
+absl::Status Update(ModelPlan& plan, kernels::ConstVector gradients,
+                    kernels::Backend* backend) {
+  const ParameterLayout& layout = plan.model().layout();
+  if (layout.projectors_size() > 0) {
+    ASSIGN_OR_RETURN(const auto galore,
+                     Galore::Create(GaloreOptions(), layout, backend));
+    return galore
+        ->Step(/*step=*/2, /*learning_rate_scale=*/1, plan.parameters(),
+               gradients, plan.optimizer_state())
+        .status();
+  }
+  float norm = 0;
+  RETURN_IF_ERROR(backend->SumOfSquares(gradients, &norm));
+  // AdamW where the moments are.
+  const int64_t moments = layout.moments_size();
+  return backend->AdamW({}, Segments(layout), {plan.parameters().data, moments},
+                        {gradients.data, moments}, plan.first_moment(),
+                        plan.second_moment());
 }
 
 void Repeat(int64_t times, kernels::OperationCosts::Entry* work) {
@@ -143,12 +166,7 @@ absl::StatusOr<StepPrediction> PredictStep(const ModelConfig& config,
   const kernels::Vector gradients(plan->gradients().data, plan->trained_size());
   RETURN_IF_ERROR(backend->Scale(1, gradients));
   RETURN_IF_ERROR(backend->Axpy(0, plan->trained_parameters(), gradients));
-  float norm = 0;
-  RETURN_IF_ERROR(backend->SumOfSquares(gradients, &norm));
-  // AdamW where the moments are; what GaLore projects is not counted.
-  RETURN_IF_ERROR(backend->AdamW(
-      {}, Segments(model.layout()), {plan->parameters().data, moments},
-      {gradients.data, moments}, plan->first_moment(), plan->second_moment()));
+  RETURN_IF_ERROR(Update(*plan, gradients, backend.get()));
   take(1, &prediction.optimizer);
   return prediction;
 }
