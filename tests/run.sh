@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds everything, runs all tests and closes with
-# one line: N passed, N failed (test cases; a target that does not build or
+# Installs what is missing, builds and runs tests and closes with one line:
+# N passed, N failed, N skipped (test cases; a target that does not build or
 # crashes counts as one failure more).
-# Where the CUDA toolkit is, everything that holds CUDA is also built with
-# --config=cuda (one case) and the kernels' registers are checked, for sm_90
-# only; tests that need a GPU are run by tests/gpu/run.sh.
 #
-#   tests/run.sh            every test
+#   tests/run.sh            every test but those tagged slow, which take minutes
+#                           to run or to compile
+#   tests/run.sh --all      builds everything, benchmarks too, and runs every
+#                           test. Where the CUDA toolkit is, everything that
+#                           holds CUDA is also built with --config=cuda (one
+#                           case) and the kernels' registers and machine code
+#                           are checked, for sm_90 only; tests that need a GPU
+#                           are run by tests/gpu/run.sh
 #   tests/run.sh --asan     unit and integration tests under AddressSanitizer
 #                           and UndefinedBehaviorSanitizer
 #   tests/run.sh --tsan     the same under ThreadSanitizer, but for what
@@ -31,14 +35,18 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-flags=() targets=(//...)
+flags=() targets=(//...) all=
+# What no test needs is built by --all only.
+selection=(--build_tests_only --test_tag_filters=-slow)
 case "${1:-}" in
   "") ;;
-  --asan) flags=(--config=asan --build_tests_only) ;;
+  --all) all=1 selection=() ;;
+  --asan) flags=(--config=asan) selection=(--build_tests_only) ;;
   --tsan)
     tsan=halt_on_error=1:second_deadlock_stack=1:ignore_noninstrumented_modules=1
     tsan+=:suppressions=$PWD/tests/tsan_suppressions.txt
-    flags=(--config=tsan --build_tests_only --test_env=TSAN_OPTIONS="$tsan")
+    flags=(--config=tsan --test_env=TSAN_OPTIONS="$tsan")
+    selection=(--build_tests_only)
     ;;
   --thread_safety) exec tests/thread_safety/check.sh "${@:2}" ;;
   --fuzz) exec tests/fuzz/run.sh "${@:2}" ;;
@@ -113,7 +121,7 @@ count_cases() {
 }
 
 status=0
-run_bazel test "${flags[@]}" "${targets[@]}" || status=$?
+run_bazel test "${flags[@]}" "${selection[@]}" "${targets[@]}" || status=$?
 count_cases
 if [ $((passed + failed)) -eq 0 ]; then
   echo "tests/run.sh: no test ran" >&2
@@ -123,9 +131,9 @@ if [ "$status" -ne 0 ] && [ "$failed" -eq 0 ]; then
   failed=1  # the build itself failed before any test target was named
 fi
 
-cuda="CUDA: not compiled with a sanitizer"
+cuda="CUDA: only --all compiles it"
 cuda_flags=(--config=cuda --define=comera_cuda_one=1)
-if [ ${#flags[@]} -eq 0 ]; then
+if [ -n "$all" ]; then
   # What the repository rule found; docs/building.md, "CUDA".
   found="$(bazel info output_base 2>/dev/null)/external/local_cuda/defs.bzl"
   version=$(sed -n 's/^CUDA_VERSION = "\(.*\)"/\1/p' "$found" || true)
@@ -181,6 +189,10 @@ if [ ${#flags[@]} -eq 0 ]; then
     find "$kept" -mindepth 1 -maxdepth 1 -type d -printf '%T@ %p\n' | sort -rn |
       tail -n +4 | cut -d' ' -f2- | xargs -r -d '\n' rm -rf
   fi
+fi
+if [ ${#flags[@]} -eq 0 ] && [ -z "$all" ]; then
+  slow=$(bazel query "attr(tags, '\bslow\b', tests(//...))" 2>/dev/null | wc -l)
+  echo "left to tests/run.sh --all: benchmarks and $slow targets tagged slow"
 fi
 echo "$cuda"
 echo "$upgrade"

@@ -5,7 +5,7 @@ def fuzz_target(name, src, deps, corpus, size = "small"):
 
     `name` is built with --config=fuzz (Clang; tests/run.sh --fuzz). The test
     NAME_corpus_test feeds every file of the corpus to the same entry point, in
-    every build, sanitizers included.
+    tests/run.sh --all and the sanitizers' runs.
 
     Args:
       name: of the program, ends in _fuzz.
@@ -34,5 +34,6 @@ def fuzz_target(name, src, deps, corpus, size = "small"):
         srcs = ["replay_main.cc"],
         args = ["tests/fuzz/corpus/" + name[:-len("_fuzz")]],
         data = corpus,
+        tags = ["slow"],  # to compile
         deps = [":" + name + "_entry"],
     )

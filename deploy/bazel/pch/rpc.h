@@ -1,7 +1,6 @@
-// job.h, gRPC, and the service that most calls go to: for the server, the
-// worker daemon and the client.
-#include "comera/v1/training_service.grpc.pb.h"
+// job.h and gRPC: for the server, the worker daemon and the client. The
+// services' own headers are not here: each compilation instantiates the
+// templates that inline functions of a precompiled header name, and for those
+// services and for JSON that takes longer than to parse what a source needs.
 #include "deploy/bazel/pch/job.h"
-#include "google/protobuf/util/json_util.h"
 #include "grpcpp/grpcpp.h"
-#include "nlohmann/json.hpp"
