@@ -51,12 +51,13 @@ class RecoveryTest : public ::testing::Test {
   }
 
   void StartServer(const std::string& listen) {
-    server_ = std::make_unique<Process>(
-        std::vector<std::string>{
-            Binary("server/comera-server"), absl::StrCat("--listen=", listen),
-            "--stall_after=10s", absl::StrCat("--data_dir=", folder_, "/s"),
-            absl::StrCat("--port_file=", folder_, "/port")},
-        folder_ + "/server.log");
+    std::vector<std::string> arguments = {
+        Binary("server/comera-server"), absl::StrCat("--listen=", listen),
+        "--stall_after=10s", absl::StrCat("--data_dir=", folder_, "/s"),
+        absl::StrCat("--port_file=", folder_, "/port")};
+    arguments.insert(arguments.end(), server_flags_.begin(),
+                     server_flags_.end());
+    server_ = std::make_unique<Process>(arguments, folder_ + "/server.log");
   }
 
   std::unique_ptr<Process> StartWorker(int i) {
@@ -174,7 +175,7 @@ class RecoveryTest : public ::testing::Test {
     return all;
   }
 
-  std::vector<std::string> worker_flags_;
+  std::vector<std::string> server_flags_, worker_flags_;
   std::string folder_, job_, address_, name_, state_, reason_;
   int64_t attempt_ = 0, step_ = 0, resumed_from_ = 0;
   Json incident_ = Json::object();
@@ -197,6 +198,9 @@ class StoreRecoveryTest : public RecoveryTest {
     worker_flags_ = {"--checkpoint_store=s3://bucket/states",
                      "--s3_endpoint=" + store_->endpoint(),
                      "--s3_region=eu-west-9"};
+    // The newest state may be on its way to the bucket when its machine goes.
+    // A job waits this long for such a machine before it takes an older state.
+    server_flags_ = {"--checkpoint_wait=2s"};
     ASSERT_NO_FATAL_FAILURE(RecoveryTest::SetUp());
   }
 
