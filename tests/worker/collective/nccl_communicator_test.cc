@@ -415,6 +415,32 @@ TEST(NcclCommunicatorTest, CompressedSumsKeepTheirBound) {
   }
 }
 
+TEST(NcclCommunicatorTest, ALargerCompressedSumWaitsForTheOneOnItsWay) {
+  NcclGang gang(2);
+  gang.ForEach([](NcclOptions& o) { o.compress = true; });
+  gang.Create();
+  std::vector<std::vector<float>> first, second;
+  for (const float value : {1.0f, 2.0f}) {
+    first.emplace_back(10, value);
+    second.emplace_back(5000, 2 * value);
+  }
+  const auto body = [&](int i) -> absl::Status {
+    NcclRank& rank = gang.ranks[i];
+    for (std::vector<float>* values : {&first[i], &second[i]}) {
+      RETURN_IF_ERROR(rank.communicator->EnqueueAllReduce(
+          absl::MakeSpan(*values), /*exact_tail=*/0));
+    }
+    RETURN_IF_ERROR(rank.communicator->JoinAllReduces());
+    rank.backend().Synchronize();
+    return absl::OkStatus();
+  };
+  EXPECT_THAT(gang.Run(body), Each(IsOk()));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(first[i], Each(3));
+    EXPECT_THAT(second[i], Each(6));
+  }
+}
+
 TEST(NcclCommunicatorTest, ACompressedBufferDoesNotGrowInAGraph) {
   std::vector<float> values(10);  // outlives the stream that sums it
   NcclGang gang(1);

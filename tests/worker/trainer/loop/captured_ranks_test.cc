@@ -2,9 +2,13 @@
 // enqueued between the graphs of a step.
 #include <atomic>
 #include <memory>
+#include <numeric>
+#include <utility>
 
+#include "common/status_macros.h"
 #include "common/status_matchers.h"
 #include "gtest/gtest.h"
+#include "kernels/cpu/cpu_backend.h"
 #include "tests/fakes/recording_backend.h"
 #include "tests/worker/trainer/graph_backend.h"
 #include "tests/worker/trainer/loop/trainer_harness.h"
@@ -19,6 +23,8 @@ struct Talk {
   std::atomic<int64_t> enqueued{0}, reduced{0};
   // Sums from this one on are given up: the device goes on without them.
   int64_t given_up = INT64_MAX;
+  // Gradients travel as bfloat16.
+  bool compress = false;
 };
 
 // Sums when the backend's operations before it have run.
@@ -48,7 +54,8 @@ class DeviceCommunicator : public collective::Communicator {
         lost_ = true;
         return absl::OkStatus();
       }
-      return inner_.AllReduce(values);
+      return talk_.compress ? inner_.AllReduceCompressed(values, exact_tail)
+                            : inner_.AllReduce(values);
     });
   }
   absl::Status JoinAllReduces() override { return absl::OkStatus(); }
@@ -67,8 +74,39 @@ class DeviceCommunicator : public collective::Communicator {
   bool lost_ = false;
 };
 
+// Deals samples of one length, so that all parts of a batch have one shape.
+class DealtData : public FakeTrainingData {
+ public:
+  absl::Status TrainBatch(int64_t step, int64_t batch_size, int rank,
+                          int world_size, Batch* batch) const override {
+    RETURN_IF_ERROR(FakeTrainingData::TrainBatch(step, batch_size, rank,
+                                                 world_size, batch));
+    batch->samples.resize(batch->size);
+    std::iota(batch->samples.begin(), batch->samples.end(),
+              batch->first_sample);
+    return absl::OkStatus();
+  }
+};
+
+// Refuses every second capture. Of a step in three pieces that is the second
+// piece, or the first and the third.
+class HalfRefusingBackend : public kernels::RecordingBackend {
+ public:
+  explicit HalfRefusingBackend(std::unique_ptr<kernels::Backend> cpu)
+      : RecordingBackend(cpu.get()), cpu_(std::move(cpu)) {}
+
+  absl::Status BeginCapture() override {
+    if (++captures_ % 2 == 0) return absl::InternalError("no capture now");
+    return RecordingBackend::BeginCapture();
+  }
+
+ private:
+  const std::unique_ptr<kernels::Backend> cpu_;
+  int captures_ = 0;
+};
+
 void RunTwo(bool on_device, Talk* talk, TestRun* run) {
-  run->make_backend = MakeGraphBackend;
+  if (!run->make_backend) run->make_backend = MakeGraphBackend;
   if (on_device) {
     run->make_communicator = [=](collective::Communicator* inner,
                                  kernels::Backend* backend) {
@@ -96,11 +134,16 @@ TEST(CapturedRanksTest, TheSumIsEnqueuedBetweenGraphs) {
 }
 
 TEST(CapturedRanksTest, EveryBucketHasAGraphAndASumOfItsOwn) {
-  for (const int parts : {1, 4}) {
+  const FakeTrainingData in_order;
+  const DealtData dealt;
+  const std::pair<int, const TrainingData*> cases[] = {
+      {1, &in_order}, {4, &in_order}, {4, &dealt}};
+  for (const auto& [parts, data] : cases) {
     Talk talk;
     TestRun whole, buckets;
     for (TestRun* run : {&whole, &buckets}) {
       run->spec.mutable_training()->set_accumulate(parts);
+      run->other_data = data;
     }
     buckets.bucket_floats = 1;
     RunTwo(false, nullptr, &whole);
@@ -111,6 +154,39 @@ TEST(CapturedRanksTest, EveryBucketHasAGraphAndASumOfItsOwn) {
     EXPECT_EQ(talk.reduced, 2 * 30 * 3);
     EXPECT_GT(buckets.graph_counters.replayed, 2 * 10);
   }
+}
+
+TEST(CapturedRanksTest, EveryBucketIsCompressedButForTheTail) {
+  Talk whole_talk, talk, exact_talk;
+  TestRun whole, buckets, exact;
+  whole_talk.compress = talk.compress = true;
+  buckets.bucket_floats = exact.bucket_floats = 1;
+  RunTwo(true, &whole_talk, &whole);
+  RunTwo(true, &talk, &buckets);
+  RunTwo(true, &exact_talk, &exact);
+  EXPECT_EQ(talk.reduced, 2 * 30 * 3);
+  EXPECT_EQ(buckets.Losses(), whole.Losses());
+  EXPECT_EQ(buckets.exported, whole.exported);
+  // The first loss was summed in the tail, before any rounded gradient counts.
+  EXPECT_EQ(buckets.Losses().at(1), exact.Losses().at(1));
+  EXPECT_NE(buckets.exported, exact.exported);
+}
+
+TEST(CapturedRanksTest, AStepWhoseLaterPieceCannotBeCapturedGoesOn) {
+  Talk talk;
+  TestRun captured, refused;
+  captured.bucket_floats = refused.bucket_floats = 1;
+  refused.make_backend = [] {
+    return std::make_unique<HalfRefusingBackend>(
+        kernels::CreateCpuBackend({1, 0}));
+  };
+  RunTwo(false, nullptr, &captured);
+  RunTwo(true, &talk, &refused);
+  EXPECT_EQ(refused.Losses(), captured.Losses());
+  EXPECT_EQ(refused.exported, captured.exported);
+  EXPECT_EQ(talk.reduced, 2 * 30 * 3);
+  EXPECT_GT(refused.graph_counters.refused, 0);
+  EXPECT_FALSE(refused.log.empty());
 }
 
 TEST(CapturedRanksTest, TheLateStageSumsOnTheDeviceToo) {
@@ -130,37 +206,47 @@ TEST(CapturedRanksTest, TheLateStageSumsOnTheDeviceToo) {
 
 // The numbers of a step whose sum was given up look like any others.
 TEST(CapturedRanksTest, ASumThatWasGivenUpLeavesNoTrace) {
-  Talk talk;
-  talk.given_up = 2 * 9;  // in the tenth step, which writes a checkpoint
-  FakeDisk disk;
-  TestRun run;
-  run.disk = &disk;
-  run.make_backend = MakeGraphBackend;
-  run.make_communicator = [&](collective::Communicator* inner,
-                              kernels::Backend* backend) {
-    return std::make_unique<DeviceCommunicator>(inner, backend, &talk);
-  };
-  run.spec.mutable_checkpoint()->set_every_steps(10);
-  run.Run(2);
-  EXPECT_THAT(run.end, StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_EQ(FailureClassOf(run.end.status()), v1::COLLECTIVE_HANG);
-  EXPECT_TRUE(disk.files.empty());
+  for (const int sums : {1, 3}) {
+    Talk talk;
+    // The last sum of the tenth step, which writes a checkpoint.
+    talk.given_up = 2 * 10 * sums - 2;
+    FakeDisk disk;
+    TestRun run;
+    run.disk = &disk;
+    run.bucket_floats = sums == 1 ? 0 : 1;
+    run.make_backend = MakeGraphBackend;
+    run.make_communicator = [&](collective::Communicator* inner,
+                                kernels::Backend* backend) {
+      return std::make_unique<DeviceCommunicator>(inner, backend, &talk);
+    };
+    run.spec.mutable_checkpoint()->set_every_steps(10);
+    run.Run(2);
+    EXPECT_THAT(run.end, StatusIs(absl::StatusCode::kUnavailable));
+    EXPECT_EQ(FailureClassOf(run.end.status()), v1::COLLECTIVE_HANG);
+    EXPECT_GT(talk.reduced, talk.given_up);
+    EXPECT_TRUE(disk.files.empty());
+  }
 }
 
 TEST(CapturedRanksTest, AllRanksStopAfterTheSameStep) {
   for (const int stopping : {0, 1}) {
-    Talk talk;
-    FakeDisk disk;
-    TestRun run;
-    run.disk = &disk;
-    run.stop_after_step = 7;
-    run.stop_member = stopping;
-    RunTwo(true, &talk, &run);
-    EXPECT_TRUE(run.end->stopped);
-    EXPECT_EQ(run.last_steps[0], run.last_steps[1]);
-    EXPECT_GE(run.last_steps[0], 8);
-    EXPECT_LE(run.last_steps[0], 10);
-    EXPECT_FALSE(disk.files.empty());
+    for (const int64_t bucket_floats : {0, 1}) {
+      Talk talk;
+      FakeDisk disk;
+      TestRun run;
+      run.disk = &disk;
+      run.bucket_floats = bucket_floats;
+      run.stop_after_step = 7;
+      run.stop_member = stopping;
+      RunTwo(true, &talk, &run);
+      EXPECT_TRUE(run.end->stopped);
+      EXPECT_EQ(run.last_steps[0], run.last_steps[1]);
+      EXPECT_GE(run.last_steps[0], 8);
+      EXPECT_LE(run.last_steps[0], 10);
+      EXPECT_EQ(talk.reduced,
+                2 * run.last_steps[0] * (bucket_floats == 0 ? 1 : 3));
+      EXPECT_FALSE(disk.files.empty());
+    }
   }
 }
 
