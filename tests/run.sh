@@ -6,7 +6,7 @@
 #   tests/run.sh [--minutes=N]
 #                           every test but those tagged slow, which take minutes
 #                           to run or to compile: first golden/ and e2e/, then
-#                           the others, until N minutes (60) have passed since
+#                           the others, until N minutes (50) have passed since
 #                           the start. What was not reached counts as skipped
 #   tests/run.sh --all      without a limit, builds everything, benchmarks too, and runs every
 #                           test. Where the CUDA toolkit is, everything that
@@ -38,7 +38,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-flags=() targets=(//...) all="" minutes=60
+flags=() targets=(//...) all="" minutes=50
 # What no test needs is built by --all only.
 selection=(--build_tests_only --test_tag_filters=-slow)
 case "${1:-}" in
