@@ -126,10 +126,8 @@ absl::Status TimeOperations(const Flags& flags, const v1::JobSpec& spec,
         .count();
   });
   options.graph = false;
-  // The first run loads kernels.
-  RETURN_IF_ERROR(MeasureSteps(spec, options, &timing).status());
-  timing.Clear();
-  options.warm_up = 0;
+  // The first steps load kernels and touch their memory for the first time.
+  options.on_warm = [&] { timing.Clear(); };
   ASSIGN_OR_RETURN(const StepFigures figures,
                    MeasureSteps(spec, options, &timing));
   const auto operations =

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "common/status_macros.h"
-#include "kernels/gpu_cost.h"
 #include "tests/bench/bench_batch.h"
 #include "worker/trainer/describe/described_clicks.h"
 #include "worker/trainer/model/config/model_config.h"
@@ -75,11 +74,6 @@ class Steps {
     const int64_t batch_size = spec_.training().batch_size();
     ASSIGN_OR_RETURN(prediction_,
                      trainer::PredictStep(config, batch_size, options.machine));
-    for (const auto& [work, count] : prediction_.gpu_works) {
-      predicted_seconds_of_[work.first] +=
-          static_cast<double>(count) *
-          kernels::GpuSeconds(work.second, options.machine);
-    }
     ASSIGN_OR_RETURN(
         plan_, trainer::ModelPlan::Create(config, batch_size,
                                           trainer::CreateModel, backend_));
@@ -159,7 +153,7 @@ class Steps {
 
   void Describe(StepFigures* figures) {
     figures->predicted_step_seconds = prediction_.seconds();
-    figures->predicted_seconds_of = predicted_seconds_of_;
+    figures->predicted_seconds_of = prediction_.seconds_of;
     figures->tokens = batch_.mask.empty()
                           ? batch_.size
                           : static_cast<int64_t>(std::count(
@@ -224,7 +218,6 @@ class Steps {
   trainer::Batch batch_;
   double fill_ = 1;
   trainer::StepPrediction prediction_;
-  std::map<std::string, double> predicted_seconds_of_;
 };
 
 }  // namespace
@@ -237,6 +230,7 @@ absl::StatusOr<StepFigures> MeasureSteps(const v1::JobSpec& spec,
   StepFigures figures;
   std::vector<double> whole, forward, backward, optimizer;
   for (int i = 0; i < options.warm_up + options.steps; ++i) {
+    if (i == options.warm_up && options.on_warm) options.on_warm();
     if (options.fresh_batches) steps.NextBatch(i);
     RETURN_IF_ERROR(steps.Run(i, &figures));
     if (i < options.warm_up) continue;

@@ -3,6 +3,7 @@
 #define COMERA_TESTS_BENCH_TIMED_STEP_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ struct StepOptions {
   bool pad_batches = false;
   int steps = 5;    // measured
   int warm_up = 2;  // before them
+  // Called between the two; may be empty.
+  std::function<void()> on_warm;
   // The mean share of real tokens in a sequence; see RandomBatch.
   double fill = 1;
   // Whether every step gets a batch of its own instead of one shared by all.
@@ -37,7 +40,7 @@ struct StepOptions {
 struct StepFigures {
   double step_seconds = 0;  // forward, backward, optimizer, reading the loss
   double predicted_step_seconds = 0;  // for full sequences
-  // The same on a GPU by operation.
+  // The same by operation.
   std::map<std::string, double> predicted_seconds_of;
   // Times on the host, which only enqueues if there is a device; 0 where steps
   // are replayed.

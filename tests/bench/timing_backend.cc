@@ -13,7 +13,9 @@ using kernels::Matrix;
 
 TimingBackend::TimingBackend(kernels::Backend* backend,
                              std::function<double()> now)
-    : ForwardingBackend(backend), now_(std::move(now)) {}
+    : ForwardingBackend(backend),
+      now_(std::move(now)),
+      groups_(!backend->in_host_memory()) {}
 
 void TimingBackend::Clear() {
   operations_.clear();
@@ -55,6 +57,7 @@ absl::Status TimingBackend::Gemm(bool transpose_a, bool transpose_b,
 }
 
 absl::Status TimingBackend::BeginTogether() {
+  if (!groups_) return backend()->BeginTogether();
   if (++depth_ == 1) {
     RETURN_IF_ERROR(backend()->Synchronize());
     together_start_ = now_();
@@ -64,7 +67,7 @@ absl::Status TimingBackend::BeginTogether() {
 
 absl::Status TimingBackend::EndTogether() {
   RETURN_IF_ERROR(backend()->EndTogether());
-  if (--depth_ > 0) return absl::OkStatus();
+  if (!groups_ || --depth_ > 0) return absl::OkStatus();
   RETURN_IF_ERROR(backend()->Synchronize());
   Times& times = operations_["Together"];
   ++times.calls;

@@ -23,7 +23,8 @@ class TimingBackend : public kernels::ForwardingBackend {
   // `now` gives seconds.
   TimingBackend(kernels::Backend* backend, std::function<double()> now);
 
-  // By the operation's name. What runs together is one call of "Together".
+  // By the operation's name. What runs together on a device is one call of
+  // "Together"; on the host it runs one after the other and is timed so.
   const std::map<std::string, Times>& operations() const { return operations_; }
   // By the sizes of products outside of these, as "8192 x 1024 x 128 NT +=":
   // rows, columns and inner size of the result, what is transposed, and whether
@@ -44,6 +45,7 @@ class TimingBackend : public kernels::ForwardingBackend {
   absl::Status Time(const Operation& operation, Times* times);
 
   const std::function<double()> now_;
+  const bool groups_;  // whether operations run together
   std::map<std::string, Times> operations_, products_;
   int depth_ = 0;  // nested calls of BeginTogether
   double together_start_ = 0;

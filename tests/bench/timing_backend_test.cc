@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/together.h"
+#include "tests/fakes/forwarding_backend.h"
 
 namespace comera::bench {
 namespace {
@@ -19,11 +20,25 @@ using kernels::Matrix;
 using ::testing::Key;
 using ::testing::UnorderedElementsAre;
 
+// The processor's backend, if it were a device.
+class DeviceBackend : public kernels::ForwardingBackend {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+
+  bool in_host_memory() const override { return false; }
+
+ private:
+  absl::Status Call(const std::string&, Operation operation) override {
+    return operation();
+  }
+};
+
 TEST(TimingBackendTest, TimesEveryOperation) {
   const auto cpu = kernels::CreateCpuBackend({1, 0});
+  DeviceBackend device(cpu.get());
   double now = 0;
   // Every look at the clock is a second later.
-  TimingBackend timing(cpu.get(), [&] { return now++; });
+  TimingBackend timing(&device, [&] { return now++; });
   std::vector<float> a(6, 1), b(6, 2), c(9, 5);
   const auto product = [&](float beta) {
     return timing.Gemm(true, false, 1, ConstMatrix(a.data(), 2, 3),
@@ -49,6 +64,20 @@ TEST(TimingBackendTest, TimesEveryOperation) {
                                                       Key("3 x 3 x 2 TN +=")));
   timing.Clear();
   EXPECT_TRUE(timing.operations().empty());
+}
+
+TEST(TimingBackendTest, OnTheHostNothingRunsTogether) {
+  const auto cpu = kernels::CreateCpuBackend({1, 0});
+  double now = 0;
+  TimingBackend timing(cpu.get(), [&] { return now++; });
+  std::vector<float> a(6, 1), b(6, 2);
+  ASSERT_OK(kernels::RunTogether(&timing, [&]() -> absl::Status {
+    RETURN_IF_ERROR(timing.Fill({a.data(), 6}, 3));
+    return timing.Axpy(1, {a.data(), 6}, {b.data(), 6});
+  }));
+  EXPECT_EQ(b[5], 5);
+  EXPECT_THAT(timing.operations(),
+              UnorderedElementsAre(Key("Fill"), Key("Axpy")));
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ class ModelUploader {
     // When its turn comes, by SteadyNow. New ones come first.
     absl::Time next_try = absl::InfinitePast();
     // How the last try failed; OK before the first.
-    absl::Status failed;
+    absl::Status failed = absl::OkStatus();
     // Since when every try found no room.
     absl::Time full_since = absl::InfiniteFuture();
   };

@@ -145,6 +145,9 @@ absl::StatusOr<StepPrediction> PredictStep(const ModelConfig& config,
   const auto take = [&](int64_t times, kernels::OperationCosts::Entry* to) {
     *to = costs.total;
     Repeat(times, to);
+    for (const auto& [name, work] : costs.by_name) {
+      prediction.seconds_of[name] += static_cast<double>(times) * work.seconds;
+    }
     for (const auto& [work, count] : costs.gpu_works) {
       prediction.gpu_works[work] += times * count;
     }

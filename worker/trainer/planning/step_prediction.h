@@ -3,6 +3,8 @@
 #define COMERA_WORKER_TRAINER_PLANNING_STEP_PREDICTION_H_
 
 #include <cstdint>
+#include <map>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "kernels/cost_backend.h"
@@ -17,6 +19,8 @@ struct StepPrediction {
   // The forward and backward passes over all parts of the batch, and what
   // follows them once.
   kernels::OperationCosts::Entry forward, backward, optimizer;
+  // The seconds of all of it by operation.
+  std::map<std::string, double> seconds_of;
   // All of it on a GPU, by operation and work.
   kernels::GpuWorks gpu_works;
   // The bytes of the model's plan, and of the flat buffers.
