@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
@@ -65,7 +66,9 @@ class NcclCommunicator final : public Communicator {
   bool unjoined_ = false;
   void* device_ = nullptr;  // kStageBytes each
   void* host_ = nullptr;
-  void* compressed_ = nullptr;
+  // The last has room for compressed_count_ bfloat16. The others were outgrown,
+  // and stay for sums on their way and for graphs that were recorded with them.
+  std::vector<void*> compressed_;
   int64_t compressed_count_ = 0;
 };
 
@@ -82,7 +85,7 @@ absl::Status NcclCommunicator::Start(std::shared_ptr<Rendezvous> rendezvous) {
 
 NcclCommunicator::~NcclCommunicator() {
   connection_.reset();
-  if (compressed_ != nullptr) api_.FreeDevice(compressed_);
+  for (void* memory : compressed_) api_.FreeDevice(memory);
   if (host_ != nullptr) api_.FreeHost(host_);
   if (device_ != nullptr) api_.FreeDevice(device_);
   if (after_ != nullptr) api_.DestroyEvent(after_);
@@ -163,11 +166,8 @@ absl::Status NcclCommunicator::ReserveCompressed(int64_t count,
     return absl::FailedPreconditionError(
         "the first all-reduce of this size must not be recorded in a graph");
   }
-  // Nothing enqueued uses the old one when FreeDevice returns.
-  if (compressed_ != nullptr) api_.FreeDevice(compressed_);
-  compressed_ = nullptr;
-  compressed_count_ = 0;
-  ASSIGN_OR_RETURN(compressed_, api_.AllocateDevice(count * 2));
+  ASSIGN_OR_RETURN(void* const memory, api_.AllocateDevice(count * 2));
+  compressed_.push_back(memory);
   compressed_count_ = count;
   return absl::OkStatus();
 }
@@ -180,11 +180,10 @@ absl::Status NcclCommunicator::Reduce(absl::Span<float> values,
                         : count;
   const int64_t rounded = count - exact;
   if (rounded > 0) {
-    RETURN_IF_ERROR(
-        api_.ToBfloat16(values.data(), compressed_, rounded, stream_));
-    RETURN_IF_ERROR(Sum(compressed_, rounded, NcclApi::Type::kBfloat16, comm));
-    RETURN_IF_ERROR(
-        api_.FromBfloat16(compressed_, values.data(), rounded, stream_));
+    void* const bf16 = compressed_.back();
+    RETURN_IF_ERROR(api_.ToBfloat16(values.data(), bf16, rounded, stream_));
+    RETURN_IF_ERROR(Sum(bf16, rounded, NcclApi::Type::kBfloat16, comm));
+    RETURN_IF_ERROR(api_.FromBfloat16(bf16, values.data(), rounded, stream_));
   }
   if (exact == 0) return absl::OkStatus();
   return Sum(values.data() + rounded, exact, NcclApi::Type::kFloat32, comm);

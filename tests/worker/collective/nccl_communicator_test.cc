@@ -415,30 +415,45 @@ TEST(NcclCommunicatorTest, CompressedSumsKeepTheirBound) {
   }
 }
 
-TEST(NcclCommunicatorTest, ALargerCompressedSumWaitsForTheOneOnItsWay) {
+TEST(NcclCommunicatorTest, ALargerCompressedSumWaitsForNoOther) {
+  std::vector<float> small[2], large[2];
   NcclGang gang(2);
   gang.ForEach([](NcclOptions& o) { o.compress = true; });
   gang.Create();
-  std::vector<std::vector<float>> first, second;
-  for (const float value : {1.0f, 2.0f}) {
-    first.emplace_back(10, value);
-    second.emplace_back(5000, 2 * value);
-  }
-  const auto body = [&](int i) -> absl::Status {
-    NcclRank& rank = gang.ranks[i];
-    for (std::vector<float>* values : {&first[i], &second[i]}) {
-      RETURN_IF_ERROR(rank.communicator->EnqueueAllReduce(
+  // The other member comes when both sums of this one are enqueued.
+  for (int i = 0; i < 2; ++i) {
+    small[i].assign(10, 1 + i);
+    large[i].assign(5000, 3 + i);
+    for (std::vector<float>* values : {&small[i], &large[i]}) {
+      ASSERT_OK(gang.ranks[i].communicator->EnqueueAllReduce(
           absl::MakeSpan(*values), /*exact_tail=*/0));
     }
-    RETURN_IF_ERROR(rank.communicator->JoinAllReduces());
-    rank.backend().Synchronize();
-    return absl::OkStatus();
-  };
-  EXPECT_THAT(gang.Run(body), Each(IsOk()));
-  for (int i = 0; i < 2; ++i) {
-    EXPECT_THAT(first[i], Each(3));
-    EXPECT_THAT(second[i], Each(6));
+    ASSERT_OK(gang.ranks[i].communicator->JoinAllReduces());
   }
+  for (NcclRank& rank : gang.ranks) rank.backend().Synchronize();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(small[i], Each(3));
+    EXPECT_THAT(large[i], Each(7));
+  }
+}
+
+TEST(NcclCommunicatorTest, AGraphKeepsItsCompressedBuffer) {
+  std::vector<float> small(10, 1), large(5000, 2);
+  NcclGang gang(1);
+  gang.ForEach([](NcclOptions& o) { o.compress = true; });
+  gang.Create();
+  NcclRank& rank = gang.ranks[0];
+  ASSERT_OK(Sum(rank, small));
+  const auto graph = std::make_shared<FakeGraph>();
+  rank.backend().BeginCapture(graph);
+  ASSERT_OK(Sum(rank, small));
+  rank.backend().EndCapture();
+  ASSERT_OK(Sum(rank, large));
+  rank.backend().Enqueue([graph] {
+    for (const auto& work : graph->work) work();
+  });
+  rank.backend().Synchronize();
+  EXPECT_THAT(small, Each(1));
 }
 
 TEST(NcclCommunicatorTest, ACompressedBufferDoesNotGrowInAGraph) {
