@@ -88,8 +88,8 @@ class DealtData : public FakeTrainingData {
   }
 };
 
-// Refuses every second capture. Of a step in three pieces that is the second
-// piece, or the first and the third.
+// Refuses every second capture: the second piece of one step, and the first of
+// another, which then runs without graphs.
 class HalfRefusingBackend : public kernels::RecordingBackend {
  public:
   explicit HalfRefusingBackend(std::unique_ptr<kernels::Backend> cpu)

@@ -249,6 +249,19 @@ TEST(StepPredictionTest, PartsTakeTheWorkOfTheBatchInTheMemoryOfOne) {
   EXPECT_DOUBLE_EQ(parts.backward.seconds, 4 * part.backward.seconds);
 }
 
+TEST(StepPredictionTest, SecondsOfOperationsAddUpToTheStep) {
+  for (const kernels::MachineSpeed &speed :
+       {kernels::MachineSpeed(),
+        kernels::TypicalGpu(kernels::GpuProducts::kBf16)}) {
+    ASSERT_OK_AND_ASSIGN(const StepPrediction step,
+                         PredictStep(SixEncoder(), kBatch / 4, speed, 4));
+    double sum = 0;
+    for (const auto &[name, seconds] : step.seconds_of) sum += seconds;
+    EXPECT_NEAR(sum, step.seconds(), 1e-9 * step.seconds());
+    EXPECT_GT(step.seconds_of.at("AdamW"), 0);
+  }
+}
+
 TEST(StepPredictionTest, RefusesImpossibleConfigurations) {
   ModelConfig config = SixEncoder();
   config.heads = 5;
